@@ -92,6 +92,23 @@ def test_the_next_token_has_the_probability_that_scoring_gives(model):
             model.next("a b", topn=topn)
 
 
+@pytest.mark.parametrize("kind", ["byte-bpe", "bpe", "unigram", "wordpiece", "words", "characters"])
+def test_next_tokens_are_told_apart(kind):
+    texts = ["a banana, an ananas\nand bananas 我们去学校", "我在学校吃香蕉 bananas"] * 20
+    cutter = Tokenizer.train(texts, TokenizerConfig(kind=kind, vocab_size=300))
+    system = find_system("rnnlm").load_model()
+    model = LanguageModel(build(system, system.config_class(**SIZES["rnnlm"]), cutter).eval(), cutter)
+    tokens = [token for token, _ in model.next("a", topn=1000)]
+    assert len(tokens) > 10
+    assert len(set(tokens)) == len(tokens)
+    assert "\n" in tokens
+    if kind == "byte-bpe":
+        assert {"<0x0A>", "<0xE6>"} <= set(tokens)
+        assert not any("\ufffd" in token for token in tokens)
+    if kind == "unigram":
+        assert {" a", "a"} <= set(tokens)
+
+
 @pytest.mark.parametrize("memory", [4, 400])
 def test_a_long_prompt_is_read_in_the_segments_in_which_it_is_scored(memory):
     model = make("transformer-xl", memory_length=memory)
@@ -139,7 +156,7 @@ def test_lines_are_written_on_behind_the_end_of_a_line_and_read_as_lines(model):
     ids = [model.tokenizer.id(word) for word in "abc"]
     expected = log_probs(model, [1], before=[*ids[:2], model.tokenizer.eos_id, ids[2]])  # of any token
     shown = dict(model.next("a b\nc", topn=20))
-    assert shown[model._shown(1)] == pytest.approx(math.exp(expected[0]), rel=1e-4)
+    assert shown[model.vocabulary.shown(1)] == pytest.approx(math.exp(expected[0]), rel=1e-4)
 
 
 def test_a_line_feed_is_part_of_the_text_of_a_model_that_reads_each_line_for_itself():

@@ -348,12 +348,7 @@ class LanguageModel(Network):
         probabilities[never] = 0.0
         top = probabilities.topk(min(topn, len(probabilities) - len(never)))
         shown = zip(top.values.tolist(), top.indices.tolist(), strict=True)
-        return [(self._shown(token), probability) for probability, token in shown]
-
-    def _shown(self, token: int) -> str:
-        if token == self.tokenizer.eos_id:
-            return "\n"
-        return self.tokenizer.decode([token]) or self.tokenizer.token(token)
+        return [(self.vocabulary.shown(token), probability) for probability, token in shown]
 
     def generate(self, prompt: str = "", **options: Any) -> list[Generated]:  # noqa: ANN401
         """Generates texts; ``options`` as of :class:`~wenmai.inference.generation.GenerationConfig`."""

@@ -8,6 +8,7 @@ from torch import Tensor
 from wenmai.decode.protocol import Step
 from wenmai.inference.reading import read_on
 from wenmai.nn.language import LanguageState, NextToken
+from wenmai.text.shown import shown_token
 from wenmai.text.tokenizer import Tokenizer
 
 __all__ = ["NetworkGenerator", "Pieces"]
@@ -85,3 +86,7 @@ class Pieces:
             else:
                 lines[-1].append(token)
         return "\n".join(map(self._tokenizer.decode, lines))
+
+    def shown(self, token: int) -> str:
+        """Returns a token by itself; the end of a line is a line feed."""
+        return "\n" if token == self.eos_id else shown_token(self._tokenizer, token)
