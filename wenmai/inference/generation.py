@@ -294,7 +294,7 @@ def _plan(
     left = room - len(tokens) + 1
     longest = config.max_tokens or min(_MAX_TOKENS, left if left > 0 else (room + 1) // 2)
     kept = tokens[-(room - longest + 1) :]
-    return kept, len(tokens) - len(kept), longest
+    return kept, max(0, len(tokens) - 1 - len(kept)), longest  # the begin token is none of the prompt
 
 
 def _watching(texts: Sequence["_Text"], end: int | None) -> Callable[[Tensor, Tensor], Tensor | None]:
