@@ -137,6 +137,17 @@ def test_what_is_written_has_the_probability_that_scoring_gives(model):
     assert "".join(model.stream("a b", max_tokens=6, temperature=0)) == found.text
 
 
+def test_a_prompt_that_ends_in_a_space_is_followed_by_no_other(model):
+    for options in ({"temperature": 0}, {"beam": 2, "stop": ("zzz",)}):
+        (one,), (other,) = (model.generate(prompt, max_tokens=6, **options) for prompt in ("a b", "a b "))
+        assert one.text.startswith(" ")
+        assert other.text == one.text.removeprefix(" ")
+    assert (
+        "".join(model.stream("a b ", max_tokens=6, temperature=0))
+        == model.generate("a b ", max_tokens=6, temperature=0)[0].text
+    )
+
+
 @pytest.mark.parametrize("options", [{"seed": 3, "stop": ("e e",)}, {"beam": 2}, {"temperature": 0}], ids=str)
 def test_everything_happens_where_the_model_is(model, options):
     """A tensor that is made without saying where lands on a device that cannot compute, as it would beside a GPU."""

@@ -211,13 +211,13 @@ def _generate(
         "banned": tuple(vocabulary.suppressed),
         "repetition_penalty": config.repetition_penalty,
     }
-    texts = [_Text(vocabulary, read[1:], config.stop, show) for _ in range(rows)]
+    texts = [_Text(vocabulary, prompt, read[1:], config.stop, show) for _ in range(rows)]
     found: Sequence[Hypothesis]
     if config.beam is not None:
         found = beam_search(model, state, beam_size=config.beam, n_best=config.count, stop="bound", **common)[0]
         if config.stop:
-            found = _cut(model, vocabulary, read, config.stop, found, common)
-        texts = [_Text(vocabulary, read[1:], config.stop, show) for _ in found]
+            found = _cut(model, vocabulary, prompt, read, config.stop, found, common)
+        texts = [_Text(vocabulary, prompt, read[1:], config.stop, show) for _ in found]
         for text, hypothesis in zip(texts, found, strict=True):
             text.add_all(hypothesis.tokens)
     else:
@@ -251,6 +251,7 @@ def _generate(
 def _cut(
     model: Generator,
     vocabulary: Vocabulary,
+    prompt: str,
     read: Sequence[int],
     stop: tuple[str, ...],
     found: Sequence[Hypothesis],
@@ -263,7 +264,7 @@ def _cut(
     whole: list[Hypothesis] = []
     ended: dict[tuple[int, ...], None] = {}
     for hypothesis in found:
-        text = _Text(vocabulary, read[1:], stop, None)
+        text = _Text(vocabulary, prompt, read[1:], stop, None)
         text.add_all(hypothesis.tokens)
         if text.stopped:
             ended[text.tokens] = None
@@ -312,12 +313,19 @@ class _Text:
     """A growing text: stop strings end it, and whole characters are shown as they come."""
 
     def __init__(
-        self, vocabulary: Vocabulary, prompt: Sequence[int], stop: tuple[str, ...], show: Callable[[str], None] | None
+        self,
+        vocabulary: Vocabulary,
+        prompt: str,
+        read: Sequence[int],
+        stop: tuple[str, ...],
+        show: Callable[[str], None] | None,
     ) -> None:
         self.stopped = False
         self._vocabulary = vocabulary
-        self._before = list(prompt[-_CONTEXT:])  # whether there is a space between depends on both sides
-        self._skip = len(vocabulary.decode(self._before))
+        self._before = list(read[-_CONTEXT:])  # whether there is a space between depends on both sides
+        before = vocabulary.decode(self._before)
+        self._skip = len(before)
+        self._spaced = prompt[-1:].isspace() and not before[-1:].isspace()  # the prompt has a space that no token keeps
         self._stop = stop
         self._show = show
         self._tokens: list[int] = []
@@ -355,7 +363,8 @@ class _Text:
         return self._text
 
     def _decoded(self, tokens: Sequence[int]) -> str:
-        return self._vocabulary.decode([*self._before, *tokens])[self._skip :]
+        text = self._vocabulary.decode([*self._before, *tokens])[self._skip :]
+        return text.removeprefix(" ") if self._spaced else text
 
     def _sure(self) -> int:
         """Characters that no later token can change."""
