@@ -50,6 +50,7 @@ class Alphabet:
 
 class Letters:
     eos_id = 0
+    continues_words = False
     suppressed = frozenset({len(LETTERS) - 1})
 
     def encode(self, text):

@@ -109,6 +109,16 @@ def test_next_tokens_are_told_apart(kind):
         assert {" a", "a"} <= set(tokens)
 
 
+def test_a_word_that_goes_on_is_shown_as_it_is_written_in_the_end():
+    """A full stop that ##i continues has a space before it, unlike one by itself."""
+    cutter = Tokenizer.train([". i .i (i a ai !i"] * 20, TokenizerConfig(kind="wordpiece", vocab_size=60))
+    system = find_system("rnnlm").load_model()
+    model = LanguageModel(build(system, system.config_class(**SIZES["rnnlm"]), cutter).eval(), cutter)
+    for seed in range(1, 9):
+        (found,) = model.generate("a", max_tokens=40, seed=seed, past_end=True)
+        assert "".join(model.stream("a", max_tokens=40, seed=seed, past_end=True)) == found.text
+
+
 @pytest.mark.parametrize("memory", [4, 400])
 def test_a_long_prompt_is_read_in_the_segments_in_which_it_is_scored(memory):
     model = make("transformer-xl", memory_length=memory)

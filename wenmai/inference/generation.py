@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from queue import SimpleQueue
 from threading import Event, Thread
 from typing import Any, ClassVar, Protocol
@@ -32,6 +33,10 @@ class Vocabulary(Protocol):
     @property
     def suppressed(self) -> Collection[int]:
         """Tokens that are never generated: padding, BOS, unknown."""
+
+    @property
+    def continues_words(self) -> bool:
+        """Whether a token may continue the word before it, and so change the spaces around that."""
 
     def encode(self, text: str) -> list[int]:
         """Returns the tokens of a text."""
@@ -329,7 +334,7 @@ class _Text:
         self._stop = stop
         self._show = show
         self._tokens: list[int] = []
-        self._text = ""
+        self._text = self._last_text = ""
         self._shown = 0
 
     @property
@@ -342,6 +347,7 @@ class _Text:
         if self.stopped:
             return True
         self._tokens.append(token)
+        self._last_text = self._text
         self._text = self._decoded(self._tokens)
         places = [place for text in self._stop if (place := self._text.find(text)) >= 0]
         if places:
@@ -369,6 +375,9 @@ class _Text:
     def _sure(self) -> int:
         """Characters that no later token can change."""
         end = len(self._text.rstrip(_HALF_CHARACTER))
+        if self._vocabulary.continues_words:
+            alike = takewhile(lambda pair: pair[0] == pair[1], zip(self._last_text, self._text, strict=False))
+            end = min(end, sum(1 for _ in alike))  # the last token is told with the next
         for text in self._stop:
             held = next((size for size in range(len(text) - 1, 0, -1) if self._text[:end].endswith(text[:size])), 0)
             end = min(end, len(self._text[:end]) - held)

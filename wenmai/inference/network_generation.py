@@ -72,6 +72,11 @@ class Pieces:
         one = self._tokenizer
         return {one.pad_id, one.unk_id, one.bos_id} - {one.eos_id} | self._nameless
 
+    @property
+    def continues_words(self) -> bool:
+        """Whether a token may continue the word before it."""
+        return self._tokenizer.continues_words
+
     def encode(self, text: str) -> list[int]:
         """Returns the tokens of a text."""
         first, *others = self._tokenizer.encode_batch(text.split("\n") if self._lines else [text])

@@ -282,6 +282,8 @@ class _Generator:
 class _Vocabulary:
     """The words, for generation."""
 
+    continues_words = False
+
     def __init__(self, model: NgramModel) -> None:
         self._model = model
         self._between = " " if model.model.text.segment in ("whitespace", "words") else ""

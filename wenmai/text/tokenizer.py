@@ -99,6 +99,7 @@ class Tokenizer:
         takes_unknown: Whether the spelling of the unknown token in a text, such as ``<unk>``, is that token.
         left_out: What the file has that has no effect here: section to what is done instead.
         by_dictionary: Whether Chinese words are found by a dictionary first, which no other program does for its file.
+        continues_words: Whether pieces continue the word before them, as ``##s`` does.
     """
 
     def __init__(
@@ -135,8 +136,8 @@ class Tokenizer:
         kept = special - {self.unk_id} if by_space else special  # there <unk> in a text is the unknown word
         guard(backend, [token for number in kept if (token := backend.id_to_token(number))])
         backend.encode_special_tokens = True  # the text "</s>" is text
-        self._splits = model == "WordPiece"
-        self._spaced = self._splits or (model == "WordLevel" and backend.decoder is None and not by_space)
+        self.continues_words = model == "WordPiece"
+        self._spaced = self.continues_words or (model == "WordLevel" and backend.decoder is None and not by_space)
 
     @classmethod
     def train(cls, texts: Iterable[str], config: TokenizerConfig, *, roles: Sequence[OptionalRole] = ()) -> "Tokenizer":
@@ -277,7 +278,7 @@ class Tokenizer:
 
     def normalise(self, text: str) -> str:
         """Returns the text as the pieces spell it: what :meth:`decode` returns where nothing is unknown."""
-        return joined(self.words(text)) if self._splits else self._normalised(text)
+        return joined(self.words(text)) if self.continues_words else self._normalised(text)
 
     def words(self, text: str) -> list[str]:
         """Returns the words of a text, before they are segmented into pieces."""
