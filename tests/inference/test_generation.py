@@ -159,10 +159,11 @@ def test_an_error_while_writing_reaches_who_reads():
         list(stream(Broken(), Letters(), "", GenerationConfig(temperature=0)))
 
 
-def test_of_a_long_prompt_the_end_is_read():
+def test_of_a_long_prompt_the_end_is_read(caplog):
     writer = Alphabet(max_length=6)
     (found,) = written("abcdef", writer=writer, temperature=0, max_tokens=2)
     assert (found.text, found.cut) == ("gh", 1)  # a
+    assert "longer than the model reads: 1 token cut off its beginning" in caplog.text
     assert writer.seen == Letters().encode("bcde")
     assert writer.capacity == 4 + 2
     (found,) = written("", writer=Alphabet(max_length=6), temperature=0, max_tokens=6)

@@ -119,6 +119,15 @@ def test_a_word_that_goes_on_is_shown_as_it_is_written_in_the_end():
         assert "".join(model.stream("a", max_tokens=40, seed=seed, past_end=True)) == found.text
 
 
+def test_a_prompt_that_is_cut_is_noted(caplog):
+    model = make("gpt")  # reads 12 tokens, the beginning of a line among them
+    model.next(" ".join("a" * 11))
+    model.generate(" ".join("a" * 11), max_tokens=1)
+    assert not caplog.records
+    model.next(" ".join("a" * 14))
+    assert "longer than the model reads: 2 tokens cut off its beginning" in caplog.text
+
+
 @pytest.mark.parametrize("memory", [4, 400])
 def test_a_long_prompt_is_read_in_the_segments_in_which_it_is_scored(memory):
     model = make("transformer-xl", memory_length=memory)

@@ -1,5 +1,6 @@
 """Text generation for every language model, from n-grams to GPT."""
 
+import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
@@ -11,12 +12,15 @@ import torch
 from torch import Tensor
 
 from wenmai.core.errors import SettingError
+from wenmai.core.quantities import plural
 from wenmai.decode.protocol import Hypothesis, Step
 from wenmai.decode.sampling import sample
 from wenmai.decode.search import beam_search, greedy
 from wenmai.inference.options import Options, require_positive, require_repetition_penalty, require_sampling
 
-__all__ = ["Generated", "GenerationConfig", "Generator", "Vocabulary", "generate", "stream"]
+__all__ = ["Generated", "GenerationConfig", "Generator", "Vocabulary", "generate", "note_cut", "stream"]
+
+_log = logging.getLogger(__name__)
 
 _MAX_TOKENS = 50
 _CONTEXT = 16  # last tokens of the prompt, which decide how the first generated token joins
@@ -300,7 +304,15 @@ def _plan(
     left = room - len(tokens) + 1
     longest = config.max_tokens or min(_MAX_TOKENS, left if left > 0 else (room + 1) // 2)
     kept = tokens[-(room - longest + 1) :]
-    return kept, max(0, len(tokens) - 1 - len(kept)), longest  # the begin token is none of the prompt
+    cut = max(0, len(tokens) - 1 - len(kept))  # the begin token is none of the prompt
+    note_cut(cut)
+    return kept, cut, longest
+
+
+def note_cut(cut: int) -> None:
+    """Notes that tokens were cut off the beginning of a prompt, if there are any."""
+    if cut > 0:
+        _log.warning("%s", f"the prompt is longer than the model reads: {plural(cut, 'token')} cut off its beginning")
 
 
 def _watching(texts: Sequence["_Text"], end: int | None) -> Callable[[Tensor, Tensor], Tensor | None]:

@@ -23,7 +23,7 @@ from wenmai.inference.embedding import (
     embed_tokens,
     embed_words,
 )
-from wenmai.inference.generation import Generated, GenerationConfig, generate, stream
+from wenmai.inference.generation import Generated, GenerationConfig, generate, note_cut, stream
 from wenmai.inference.layers import Layers
 from wenmai.inference.network_generation import NetworkGenerator, Pieces
 from wenmai.inference.options import require_positive
@@ -338,6 +338,7 @@ class LanguageModel(Network):
         generator = NetworkGenerator(self.module)
         tokens = [self.tokenizer.eos_id, *self.vocabulary.encode(text)]
         if self.module.max_length is not None:
+            note_cut(len(tokens) - 1 - self.module.max_length)
             tokens = tokens[-self.module.max_length :]
         with torch.inference_mode():
             state = generator.read(tokens[:-1], rows=1, capacity=len(tokens))
