@@ -61,6 +61,7 @@ SETS = {
     "cluener": LabelledSet("CLUENER", "tagging", "f1", "zh"),
     "resume-ner": LabelledSet("resume NER", "tagging", "f1", "zh"),
     "ocnli": LabelledSet("OCNLI", "pair", "accuracy", "zh"),
+    "ernie-match": LabelledSet("question matching", "pair", "accuracy", "zh"),
     "cmrc2018": LabelledSet("CMRC 2018", "span", "f1", "zh"),
     "c3": LabelledSet("C3", "choice", "accuracy", "zh"),
 }
