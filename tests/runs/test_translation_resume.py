@@ -197,3 +197,17 @@ def test_torchrun_starts_them_as_documented(tmp_path, cache_folder):
     two, alone = wenmai.Run(tmp_path / "two"), wenmai.train("transformer", pairs, out=tmp_path / "one", **settings)
     assert two.summary["steps"] == alone.summary["steps"]
     assert two.summary["loss"] == pytest.approx(alone.summary["loss"], rel=1e-4)
+
+
+def test_a_process_leaves_its_connections_before_it_ends():
+    """Threads of torch that are left to the end of the interpreter abort the process now and then."""
+    script = (
+        "import atexit; from torch import distributed; atexit.register(lambda: print(distributed.is_initialized())); "
+        "from wenmai.training.strategy import Replicated; Replicated().wait(); print(distributed.is_initialized())"
+    )
+    one = {"RANK": "0", "WORLD_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_ports(1)[0])}
+    path = {"PYTHONPATH": str(Path(wenmai.__file__).parents[1])}
+    made = subprocess.run(
+        [sys.executable, "-c", script], env=os.environ | one | path, capture_output=True, text=True, check=True
+    )
+    assert made.stdout.split() == ["True", "False"]

@@ -1,5 +1,6 @@
 """How processes share a training: one alone, or several of ``torchrun`` with a copy of the model each."""
 
+import atexit
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -153,6 +154,7 @@ class Replicated(Strategy):
         if not distributed.is_initialized():
             with _explained():
                 distributed.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
+            atexit.register(_leave)
         _waiting_group()
 
     def wait(self, *, failed: bool = False) -> None:
@@ -214,6 +216,15 @@ def _waiting_group() -> Any:  # noqa: ANN401  torch's process group
     from torch import distributed
 
     return distributed.new_group(backend="gloo", timeout=_PATIENCE)
+
+
+def _leave() -> None:
+    """Ends the connections before the interpreter does: their threads may abort a process that ends beneath them."""
+    from torch import distributed
+
+    _waiting_group.cache_clear()
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 @contextmanager
