@@ -239,7 +239,7 @@ def _entity(given: Any, number: int, sentences: Sequence[Sequence[str]]) -> Enti
     return Entity(mentions, mentions[0].type, _identifier(given[0].get("id")))
 
 
-def _identifier(given: Any) -> str:  # noqa: ANN401
+def _identifier(given: object) -> str:
     return str(given) if isinstance(given, str | int) else ""
 
 

@@ -344,7 +344,7 @@ def _ranged(value: float, low: float | None, high: float | None) -> str:
     return f"{value:.4f}" if low is None else f"{value:.4f} [{low:.4f}, {high:.4f}]"
 
 
-def _matthews(right: Any, given: Any, named: Any) -> npt.NDArray[np.float64]:  # noqa: ANN401  counts of any type
+def _matthews(right: npt.NDArray[Any], given: npt.NDArray[Any], named: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
     """Matthews' coefficients (R,), NaN for 0/0: (R,) right ones; (R, C) how often each label is given, and named."""
     right, given, named = (np.asarray(part, np.float64) for part in (right, given, named))
     total = given.sum(1)
