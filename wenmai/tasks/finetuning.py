@@ -52,9 +52,7 @@ _IN_MEMORY, _OF_DISK = 1 << 31, 0.5  # most bytes of what a frozen encoder says;
 _LONG = 3  # times the tokens of an epoch in an evaluation that are worth a note: it takes about as long as the epoch
 _SMALL, _RATE, _GPT_RATE = 768, 5e-5, 6.25e-5  # the size of the published models, and their rates
 _HEAD_RATE = 1e-3  # where the encoder does not learn
-_MOST_EPOCHS = (
-    20  # where few examples are read more often (Mosbach et al. 2021, "On the Stability of Fine-tuning BERT")
-)
+_MOST_EPOCHS = 20  # over few examples (Mosbach et al. 2021, "On the Stability of Fine-tuning BERT")
 
 
 class FineTuningTask(NeuralTask):

@@ -124,9 +124,7 @@ class NeuralJob(Job):
 
     objective_name: ClassVar[str]  # the name of the loss, for people
     loss_weights: Mapping[str, float] = {"loss": 1.0}  # its parts by name; see :class:`wenmai.training.loop.Trainable`
-    best_by: str | None = (
-        "loss"  # the metric by which the best snapshot is chosen, of others more is better; None: the last
-    )
+    best_by: str | None = "loss"  # chooses the best snapshot; of other metrics more is better; None: the last one
 
     def __init__(self, recipe: Recipe, model: NeuralModel) -> None:
         super().__init__(recipe)
