@@ -102,7 +102,7 @@ def _tiny(bench: Bench) -> tuple[tuple[Path, ...], str, Path]:
 
 def tables(_: Section, result: Result) -> Iterator[str]:
     """Recovered names by their length, fine-tuning, and the commands."""
-    for language, rows in result.rows.where(part="cloze", order="in-order").by("language").items():
+    for (language, _), rows in result.rows.where(part="cloze", order="in-order").by("language entities").items():
         asked_for = _by_length(rows)
         lengths = [length for length, found in sorted(asked_for.items()) if found["entities"] >= LENGTHS]
         title = f"{LANGUAGES[language]}: recovered, by the tokens of the name"
@@ -130,11 +130,14 @@ def _by_length(rows: Rows) -> dict[int, dict[str, float]]:
 
 
 def facts(rows: Rows, result: Result) -> dict[str, Any]:
-    """Returns the share of names in words, times as many as with basic masking, and the mean gain over it."""
+    """Returns the share of names in words, times as many as with basic masking, and the mean gain over it.
+
+    Shares of other names, such as a text has by another rule, are not compared.
+    """
     first = rows[0]
     language = first.get("language")
     own, basic = (
-        some.where(part="cloze", language=language, order=first.get("order"))
+        some.where(part="cloze", language=language, order=first.get("order"), entities=first.get("entities"))
         for some in (rows, result.rows.where(variant=BASIC))
     )
     named = {"of": LANGUAGES.get(str(language), ""), "filled": ORDERS.get(str(first.get("order")), "")}

@@ -70,6 +70,14 @@ def test_levels_of_masking_are_compared_with_the_basic_one() -> None:
     assert "wenmai train ernie train.txt --valid probe.txt --out runs/characters-1 --set tasks=characters" in text
 
 
+def test_shares_of_other_names_are_not_compared() -> None:
+    fewer = filled("characters + phrases", 1, 0.2) | {"entities": 50}
+    results = {"knowledge": Result(HEAD | {"rows": [filled("characters", 1, 0.1), fewer]})}
+    assert checked(results) == []
+    text = page_text(results)
+    assert text.count("| Chinese: recovered, by the tokens of the name | 2 |") == 2
+
+
 def test_one_run_is_compared_by_the_seeds_of_its_fine_tuning() -> None:
     ours = Rows([tuned("a", 1, "ocnli", 0.6, seed) for seed in (1, 2)])
     theirs = Rows([tuned("b", 1, "ocnli", 0.5, 2), tuned("b", 1, "ocnli", 0.4, 3)])
