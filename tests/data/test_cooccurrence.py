@@ -139,6 +139,14 @@ def test_counts_are_made_once_for_all_that_ask_for_the_same():
     assert len({count(sentences, **other).fingerprint for other in others} | {first.fingerprint}) == 6
 
 
+def test_counts_of_a_copy_name_the_copy(tmp_path):
+    for name in ("first.txt", "copy.txt"):
+        (tmp_path / name).write_text("a b\n")
+        corpus = encode_corpus(Corpus.of_paths([tmp_path / name]), TextConfig())
+        found = count_cooccurrences(corpus, VocabConfig(min_count=1), CountsConfig())
+        assert [source["path"] for source in found.facts["sources"]] == [str(tmp_path / name)]
+
+
 def spoil_size(folder):
     path = folder / "weights.bin"
     path.write_bytes(path.read_bytes()[:-4])

@@ -76,7 +76,16 @@ def test_a_corpus_is_numbered_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     again = number(copy.parent)  # the same content by another name
     assert again.folder == first.folder
     assert again.stats.skipped_files == 1
-    assert [(file.path, file.size_bytes) for file in first.sources] == [(str(path), path.stat().st_size)]
+    for encoded, named in ((first, path), (again, copy.parent / path.name)):
+        assert [(file.path, file.size_bytes) for file in encoded.sources] == [(str(named), path.stat().st_size)]
+
+
+def test_a_copy_of_a_text_is_known_by_its_own_name(tmp_path: Path) -> None:
+    for name in ("first.txt", "copy.txt"):
+        path = text_file(tmp_path, "new york\n" * 20, name)
+        encoded = number(path, phrases=1, phrase_threshold=1.0)
+        assert [file.path for file in encoded.sources] == [str(path)]
+    assert encoded.words == ["new_york"]
 
 
 def test_content_and_settings_make_the_fingerprint(tmp_path: Path) -> None:

@@ -72,6 +72,9 @@ def test_the_text_is_encoded_once(tmp_path, monkeypatch):
     monkeypatch.setattr(Tokenizer, "encode_batch", None)
     assert encoded(path, cutter).folder == first.folder
     assert first.verify() == []
+    copy = encoded(written(tmp_path, "a b\n", "copy.txt"), cutter)
+    assert (copy.folder, copy.sources) == (first.folder, (str(tmp_path / "copy.txt"),))
+    assert [file["path"] for file in copy.files] == [str(tmp_path / "copy.txt")]
 
 
 @pytest.mark.parametrize("damage", ["cut", "lines", "documents", "json", "version", "missing"])

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, BinaryIO, NamedTuple
@@ -81,7 +82,7 @@ def count_cooccurrences(
     fingerprint = hashlib.sha256(key.encode()).hexdigest()
     folder = (cache or cache_folder()) / "cooccurrences"
     if found := opened(folder / fingerprint, Cooccurrences.open):
-        return found
+        return replace(found, facts=found.facts | corpus.describe())
     warm_up()  # so that the clock measures counting
     began = CLOCK.now()
     most = part_words or min(max(_FEWEST_WORDS, int(config.memory * 2**30 / _WORD_BYTES)), _MOST_WORDS)

@@ -174,7 +174,7 @@ def _encoded(
     if hashes is not None:
         content.update("".join(file.sha256 for file in hashes).encode())
         if found := opened(folder / content.hexdigest(), EncodedCorpus.open):
-            return replace(found, stats=replace(found.stats, skipped_files=corpus.skipped_files))
+            return replace(found, sources=hashes, stats=replace(found.stats, skipped_files=corpus.skipped_files))
 
     def fill(entry: Path) -> str:
         stats = CorpusStats()
@@ -281,7 +281,8 @@ def _with_phrases(base: EncodedCorpus, text: TextConfig, folder: Path) -> Encode
     key = json.dumps([VERSION, base.fingerprint, text.phrase_threshold, text.phrase_min_count])
     fingerprint = hashlib.sha256(key.encode()).hexdigest()
     if found := opened(folder / fingerprint, EncodedCorpus.open):
-        return replace(found, stats=replace(found.stats, skipped_files=base.stats.skipped_files))
+        stats = replace(found.stats, skipped_files=base.stats.skipped_files)
+        return replace(found, sources=base.sources, stats=stats)
     counter = PairCounter(
         base.counts, total=len(base), threshold=text.phrase_threshold, min_count=text.phrase_min_count
     )

@@ -206,8 +206,9 @@ def encode_text(
     key += [] if marker is None else marker.identity()
     fingerprint = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
     folder = (cache or cache_folder()) / "texts"
+    files = tuple({"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in hashes)
     if found := opened(folder / fingerprint, EncodedText.open):
-        return found
+        return replace(found, sources=corpus.sources, files=files)
 
     def fill(entry: Path) -> str:
         stats, read, marked = EncodedTextStats(), CorpusStats(), MarkStats()
@@ -232,7 +233,6 @@ def encode_text(
             raise CorpusError(f"{corpus.describe()}: has no text: all {read.lines:,} lines are blank or left out")
         head = {"version": VERSION, "fingerprint": fingerprint, "sources": corpus.sources, "stats": asdict(stats)}
         head |= {} if marker is None else {"marks": asdict(marked)}
-        files = [{"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in hashes]
         writing_json(entry / "text.json", head | {"files": files})
         return fingerprint
 

@@ -30,7 +30,7 @@ def seen_in_training(run: Run, test_sets: Sequence[str | Path]) -> Iterator[str]
         return  # whose examples are looked for, see wenmai/runs/measuring: lines are neither examples nor documents
     sources = run.corpus.get("sources", ())
     named = [source["path"] for source in sources if "path" in source and not source.get("valid")]
-    sources = [Path(name) for name in dict.fromkeys([*run.recipe.corpus, *named])]  # the cache may name an earlier copy
+    sources = [Path(name) for name in dict.fromkeys([*run.recipe.corpus, *named])]  # a folder is named by its files
     for test_set in test_sets:
         files = [Path(part) for part in str(test_set).split(",") if _is_file(part)]
         sampled = {line for file in files for line in _sample(file)}
