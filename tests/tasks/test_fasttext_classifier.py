@@ -125,6 +125,7 @@ def test_words_are_made_as_in_training(tmp_path):
     model = wenmai.load(run.path)
     assert "上" in model.model.vocab
     assert [found[0][0] for found in model.predict(["海上", "色红"])] == ["place", "colour"]
+    assert model.predict(["海\0上", "色红", ""]) == model.predict(["海 上", "色红", ""])  # a NUL ends no text
     assert model.embed(["海上"]).shape == (1, 8)
 
 

@@ -24,9 +24,9 @@ from wenmai.core.errors import CorpusError, RunError
 from wenmai.core.folder import cache_folder, check_sealed, writing_json
 from wenmai.data.cached import made, mapped, opened, reopened, stored_head
 from wenmai.data.corpus import FileHash, Progress
+from wenmai.data.features import segmented
 from wenmai.data.labelled import Labelled, LabelledStats
 from wenmai.text.normalise import normaliser
-from wenmai.text.segment import LINE_END, segmenter
 from wenmai.text.settings import TextConfig
 from wenmai.text.vocab import WordTable
 
@@ -132,22 +132,12 @@ class EncodedLabelled:
 
 def words_of(text: TextConfig) -> Callable[[Sequence[str]], list[list[bytes]]]:
     """Returns the function that cuts texts into words, UTF-8 bytes, as a training with these settings does."""
-    normalise = normaliser(text)
     if text.segment == "whitespace":
+        normalise = normaliser(text)
         return lambda texts: [normalise(one).encode("utf-8", "surrogatepass").split() for one in texts]
-    tokens = segmenter(text.segment).tokens
-
-    def cut(texts: Sequence[str]) -> list[list[bytes]]:
-        found: list[list[bytes]] = [[]]
-        lines = (" ".join(one.splitlines()) + "\n" for one in texts)  # a text is a line, whatever it holds
-        for token in tokens(normalise("".join(lines))):
-            if token == LINE_END:
-                found.append([])
-            else:
-                found[-1].append(token.encode("utf-8", "surrogatepass"))
-        return found[: len(texts)]
-
-    return cut
+    return lambda texts: [
+        [token.encode("utf-8", "surrogatepass") for token in tokens] for tokens in segmented(texts, text)
+    ]
 
 
 def encode_labelled(labelled: Labelled, *, progress: Progress | None = None) -> EncodedLabelled:
