@@ -63,6 +63,13 @@ def test_json_lines(tmp_path):
     assert list(read_labelled(path)) == [("a", ("1",)), ("b", ("x", "y"))]
 
 
+def test_null_is_no_text(tmp_path):
+    path = written(tmp_path / "a.jsonl", '{"text": null, "label": "x"}\n{"text": null, "label": null}\n')
+    stats = LabelledStats()
+    assert list(read_labelled(path).read(stats)) == [("", ("x",))]
+    assert (stats.without_text, stats.blank_lines) == (1, 1)
+
+
 @pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
 def test_compressed_files_are_told_by_content(tmp_path, compress):
     path = tmp_path / "a.csv.gz"

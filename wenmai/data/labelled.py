@@ -385,7 +385,7 @@ def _records(
             )
         given = record[label] if isinstance(record[label], list) else [record[label]]
         labels = [name for item in given if item is not None for name in _labels_of(str(item), config)]
-        text = " ".join(str(record[name]) for name in texts)
+        text = " ".join("" if record[name] is None else str(record[name]) for name in texts)
         yield number, text.replace("\n", " ").replace("\r", " "), tuple(dict.fromkeys(labels))
 
 
