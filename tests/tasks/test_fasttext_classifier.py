@@ -191,6 +191,17 @@ def test_autotune_finds_settings_that_are_no_worse(texts, capsys):
     assert run.summary["validation"]["accuracy"] >= (trials[0].score or 0)
 
 
+def test_rows_of_labels_count_for_the_size_that_autotune_may_make(tmp_path):
+    for name in ("train", "valid"):
+        (tmp_path / f"{name}.txt").write_text("".join(f"__label__{number} x\n" for number in range(100)))
+    run = autotune(
+        tmp_path / "train.txt", valid=tmp_path / "valid.txt", out=tmp_path / "run", seconds=0, size_bytes=8000,
+        threads=1, epochs=1,
+    )  # fmt: skip
+    model = FastText.load(run.model_folder)
+    assert 4 * (len(model.vocab) + len(model.labels)) * model.config.vector_size <= 8000
+
+
 def test_autotune_explains_mistakes(texts):
     with pytest.raises(SettingError, match="expected f1"):
         autotune(texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", metric="accuracy")

@@ -170,7 +170,7 @@ def autotune(
                 tried = _changed(best.settings if best else current, frozen, elapsed / seconds, generator)
             else:
                 tried = current
-            tried = _fitting(tried, frozen, len(data.counts), size_bytes or _MOST_BYTES)
+            tried = _fitting(tried, frozen, len(data.counts) + len(data.label_counts), size_bytes or _MOST_BYTES)
             chosen = _renamed(given, tried) | _named(tried)
             trial = _try(len(trials) + 1, chosen, tried, data, examples, label, begun + seconds if trials else math.inf)
             trials.append(trial)
@@ -228,8 +228,14 @@ def _changed(best: Mapping[str, Any], frozen: set[str], fraction: float, generat
     return tried
 
 
-def _fitting(tried: Mapping[str, Any], frozen: set[str], words: int, most: int) -> dict[str, Any]:
+def _fitting(tried: Mapping[str, Any], frozen: set[str], names: int, most: int) -> dict[str, Any]:
     """Returns settings whose parameters take no more than ``most`` bytes: fewer buckets, then smaller vectors.
+
+    Args:
+        tried: The settings.
+        frozen: Those that are not changed.
+        names: Words and labels, each of which has a row.
+        most: Bytes.
 
     Raises:
         SettingError: if there are none.
@@ -237,7 +243,7 @@ def _fitting(tried: Mapping[str, Any], frozen: set[str], words: int, most: int) 
     fitting = dict(tried)
     while True:
         hashed = fitting["word_ngrams"] > 1 or fitting["max_ngram"]
-        needed = 4 * (words + (fitting["buckets"] if hashed else 0)) * fitting["vector_size"]
+        needed = 4 * (names + (fitting["buckets"] if hashed else 0)) * fitting["vector_size"]
         if needed <= most:
             return fitting
         if hashed and "buckets" not in frozen and fitting["buckets"] > _FEWEST_BUCKETS:
