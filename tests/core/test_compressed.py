@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import os
 import zlib
 
 import pytest
@@ -63,6 +64,8 @@ def test_missing_files_and_folders_are_named(tmp_path):
     with pytest.raises(FormatError, match="no such file"), reading(tmp_path / "absent"):
         pass
     with pytest.raises(FormatError, match="a folder, not a file"), reading(tmp_path):
+        pass
+    with pytest.raises(FormatError, match="a pipe or a device, not a file"), reading(os.devnull):
         pass
 
 

@@ -45,7 +45,11 @@ def reading(
     """
     path = Path(path)
     if not path.is_file():
-        raise error(f"{path}: {'this is a folder, not a file' if path.is_dir() else 'no such file'}")
+        if path.is_dir():
+            raise error(f"{path}: this is a folder, not a file")
+        if path.exists():
+            raise error(f"{path}: this is a pipe or a device, not a file")
+        raise error(f"{path}: no such file")
     try:
         kind = compression(path)
     except OSError as problem:
