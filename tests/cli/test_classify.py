@@ -45,6 +45,7 @@ def test_evaluate_and_mistakes(shell, run):
     curves = json.loads(shell("evaluate", run, "--on", "test.txt", "--curves", "--json").out)["curves"]
     assert [curve["label"] for curve in curves] == ["x"]
     assert "no such run" in shell("classify", "nothing", code=6, stdin="").err
+    assert "fasttext-supervised, which has no vectors of words" in shell("nearest", run, "a", code=6).err
 
 
 def test_train_and_tune_in_the_shell(shell):

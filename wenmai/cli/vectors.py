@@ -97,7 +97,8 @@ def nearest(
         raise SettingError(f"{named}: for a word in a sentence; add --in SENTENCE")
     given += [] if word is None else [word]
     opened = Run(run, device)
-    if "nearest" not in opened.task.verbs and "embed" in opened.task.verbs:
+    verbs = opened.task.verbs
+    if "nearest" not in verbs and "embed" in verbs and hasattr(opened.model_for("embed"), "embed_words"):
         raise SettingError(
             f"{run}: its words have vectors in sentences only; add --in SENTENCE, or make static vectors by "
             f"`wenmai distil`"
