@@ -377,7 +377,8 @@ def _decode(path: Path, words: list[bytes], encoding: str, errors: str) -> list[
         number = words.index(whole) if whole in words else whole.count(b"\n", 0, problem.start)
         raise UndecodableError(
             f"{path}, word {number + 1}: {_excerpt(words[number])} is not {name.upper()}; to take such words as far "
-            f"as they go, read the file with encoding_errors='replace' or 'ignore'",
+            f"as they go, read the file in Python by WordVectors.load_word2vec_format with unicode_errors='replace' "
+            f"or 'ignore'",
             problem,
         ) from None
     except LookupError:
