@@ -224,7 +224,7 @@ def test_a_vocabulary_with_capital_letters_keeps_case(tmp_path):
         assert read_tokenizer(write_pieces(tmp_path, tokens=tokens)).encode("He").tokens == [expected]
 
 
-def test_other_spellings_of_the_same_file(tmp_path):
+def test_other_spellings_of_the_same_file(tmp_path, caplog):
     expected = read_tokenizer(write_pieces(tmp_path / "usual")).fingerprint
     forms = {
         "windows": "\ufeff" + "\r\n".join(BERT),
@@ -236,6 +236,7 @@ def test_other_spellings_of_the_same_file(tmp_path):
     tokenizer = read_tokenizer(write_pieces(tmp_path / "twice", tokens=[*BERT, "", "he"]))
     assert tokenizer.id("he") == 13  # as for transformers
     assert 6 in tokenizer.nameless
+    assert not caplog.messages  # nothing is added to the vocabulary
 
 
 def test_published_vocabularies(shared_data):

@@ -146,6 +146,8 @@ def _added(
     found |= {str(number): one for number, one in (said if isinstance(said, dict) else {}).items()}
     contents = {number: one.get("content") if isinstance(one, dict) else None for number, one in found.items()}
     new = {number: text for number, text in contents.items() if not _is_text(text) or text not in vocab}
+    if not new:
+        return []
     behind, end = len(vocab), len(vocab) + len(new)
     numbers = list(map(str, range(behind, end)))
     follows = {*new} == {*numbers} and max(vocab.values()) < behind and (most is None or end <= most)
