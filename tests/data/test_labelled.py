@@ -110,6 +110,7 @@ def test_what_is_left_out_is_counted(tmp_path):
         ("a.csv", b'label,text\n1,a\n2,"b\n', columns(), "line 3: is not CSV"),
         ("a.csv", b"label,text\n1,a\n,b\n", columns(), "line 3 has no label"),
         ("a.jsonl", b'{"text": "a", "label": 1}\n{"text": "a"}\n', LabelledConfig(), "line 2 has text"),
+        ("a.jsonl", b'{"text": "a", "label": null}\n', LabelledConfig(), "line 1 has no label .* a text and its label"),
         ("a.jsonl", b"{\n", LabelledConfig(), "line 1 is not JSON"),
         ("a.txt.gz", gzip.compress(b"__label__x a\n", mtime=0)[:-4], LabelledConfig(), "gzip data is damaged"),
     ],

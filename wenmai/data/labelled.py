@@ -188,9 +188,10 @@ class Labelled:
 
     @property
     def _expected(self) -> str:
-        if self.config.label_column is None:
+        lines = any(not plain_name(path).endswith(_JSON_ENDINGS) for path in self.paths)
+        if lines and self.config.label_column is None:
             return f"words and {self.config.label_prefix}LABEL in a line, or a table (text_column, label_column)"
-        return "a text and its label in a row"
+        return "a text and its label"
 
     def _kept(
         self, found: Iterable[tuple[int, str, tuple[str, ...]]], where: str, stats: LabelledStats
