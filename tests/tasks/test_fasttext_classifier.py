@@ -127,6 +127,8 @@ def test_words_are_made_as_in_training(tmp_path):
     assert [found[0][0] for found in model.predict(["海上", "色红"])] == ["place", "colour"]
     assert model.predict(["海\0上", "色红", ""]) == model.predict(["海 上", "色红", ""])  # a NUL ends no text
     assert model.embed(["海上"]).shape == (1, 8)
+    with pytest.raises(SettingError, match="brackets"):
+        model.embed("海上")
 
 
 def test_a_new_label_in_the_test_set_is_counted_not_lost(texts):

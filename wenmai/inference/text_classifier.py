@@ -60,6 +60,8 @@ class TextClassifier(Shown):
 
     def embed(self, texts: Iterable[str]) -> npt.NDArray[np.float32]:
         """The hidden vectors of texts, (B, d)."""
+        if isinstance(texts, str):
+            raise SettingError("embed takes a list of texts; put a single one in brackets")
         prepared = [b" ".join(words).decode("utf-8", "surrogatepass") for words in self._words(list(texts))]
         vectors = [self.model.sentence_vector(text) for text in prepared]
         return np.stack(vectors) if vectors else np.empty((0, self.model.config.vector_size), np.float32)
