@@ -166,6 +166,7 @@ def test_equal_texts_of_one_stream_are_drawn_anew():
         ({"stop": "best"}, "stop=best needs raw log-probabilities"),
         ({"min_length": -1}, "min_length=-1"),
         ({"max_length": 2, "min_length": 2}, "max_length=2: expected more than min_length=2"),
+        ({"min_length": 20}, "min_length=20: expected less than 20"),
         ({"max_ratio": 0.0}, "max_ratio=0.0"),
         ({"no_repeat_ngram": -1}, "no_repeat_ngram=-1"),
         ({"repetition_penalty": 0.0}, "repetition_penalty=0.0"),
@@ -224,6 +225,14 @@ def test_lengths_are_limited(translator, options):
     assert min(lengths(min_length=6, max_length=9)) >= 6
     sources = [len(text.split()) + 1 for text in SOURCES]  # the end is a token
     assert all(one <= 2 * size for one, size in zip(lengths(max_ratio=2.0), sources, strict=True))
+
+
+def test_the_fewest_tokens_count_more_than_what_the_source_would_allow():
+    translator = make("seq2seq", max_length=80, ended=9.0)
+    for limit in ({}, {"max_ratio": 1.0}):
+        found = [one for several in translator.stream(SOURCES, beam_size=1, min_length=70, **limit) for one in several]
+        assert [len(one.tokens) for one in found] == [70] * len(SOURCES)
+        assert all(one.score == pytest.approx(one.log_prob / 71) for one in found)  # they have ended
 
 
 def test_repetitions_can_be_forbidden(translator):

@@ -26,8 +26,9 @@ class SearchConfig(Options):
         coverage_beta: Factor of the coverage penalty.
         stop: When a search ends, see :func:`wenmai.decode.search.beam_search`; ``bound`` loses nothing.
         min_length: Fewest tokens.
-        max_length: Most tokens, the end counted; none: 50 more than the source has.
-        max_ratio: Most tokens for each token of the source; with ``max_length`` the lesser counts.
+        max_length: Most tokens, the end counted; none: 50 more than the source has, or as ``min_length`` needs.
+        max_ratio: Most tokens for each token of the source, but as many as ``min_length`` needs; with ``max_length``
+            the lesser counts.
         no_repeat_ngram: No translation holds an n-gram of so many tokens twice; 0: it may.
         repetition_penalty: Above 1 makes tokens less likely to be repeated.
         exhaustive: Score every sequence there is instead of a beam: for toy vocabularies and a small ``max_length``.
@@ -76,9 +77,9 @@ class SearchConfig(Options):
 
     def longest(self, source: int) -> int:
         """Returns how many tokens the translation of a source of so many tokens, EOS included, has at most."""
-        ratio = None if self.max_ratio is None else max(1, math.floor(self.max_ratio * source))
+        ratio = None if self.max_ratio is None else max(self.min_length + 1, math.floor(self.max_ratio * source))
         given = [limit for limit in (self.max_length, ratio) if limit is not None]
-        return min(given) if given else source + _EXTRA_LENGTH
+        return min(given) if given else max(self.min_length + 1, source + _EXTRA_LENGTH)
 
     @property
     def penalties(self) -> dict[str, Any]:

@@ -201,6 +201,11 @@ class Translator(Network):
         most = config.beam_size
         if sampling is None and not config.exhaustive and config.n_best > most:
             raise SettingError(f"n_best={config.n_best}: a beam of {most} has 1 to {most} translations of a text")
+        if config.min_length >= self.config.max_length:
+            raise SettingError(
+                f"min_length={config.min_length}: expected less than {self.config.max_length}, the tokens that a "
+                "translation of this model has at most, as the end counts too"
+            )
         if config.coverage_beta and not self.has_attention:
             raise SettingError(f"coverage_beta={config.coverage_beta}: this model has no attention")
         drawing = None if sampling is None else self._drawing(**sampling)
