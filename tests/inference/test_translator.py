@@ -161,6 +161,7 @@ def test_equal_texts_of_one_stream_are_drawn_anew():
         ({"length_penalty": "long"}, "length_penalty=long: expected none, mean, gnmt, reward"),
         ({"alpha": -1.0}, "alpha=-1.0"),
         ({"alpha": math.nan}, "alpha=nan"),
+        ({"alpha": 1000.0}, "alpha=1000.0: expected 0 to 20"),  # no number is so large as 52 to this power
         ({"coverage_beta": -0.1}, "coverage_beta=-0.1"),
         ({"stop": "soon"}, "stop=soon: expected finished, bound, best, limit"),
         ({"stop": "best"}, "stop=best needs raw log-probabilities"),

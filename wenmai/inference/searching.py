@@ -12,6 +12,7 @@ from wenmai.inference.options import Options, require_positive, require_repetiti
 __all__ = ["SearchConfig"]
 
 _EXTRA_LENGTH = 50  # tokens by which a translation may be longer than its source (Vaswani et al. 2017, section 6.1)
+_STRONGEST = 20  # penalty: a length to a higher power may be no number any more
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,8 +61,8 @@ class SearchConfig(Options):
             if getattr(self, name) not in get_args(known):
                 raise SettingError(f"{name}={getattr(self, name)}: expected {', '.join(get_args(known))}")
         for name in ("alpha", "coverage_beta"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise SettingError(f"{name}={getattr(self, name)}: expected 0 or more")
+            if not 0 <= getattr(self, name) <= _STRONGEST:
+                raise SettingError(f"{name}={getattr(self, name)}: expected 0 to {_STRONGEST}")
         for name in ("min_length", "no_repeat_ngram"):
             if getattr(self, name) < 0:
                 raise SettingError(f"{name}={getattr(self, name)}: expected 0 or more tokens")
