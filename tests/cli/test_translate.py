@@ -87,6 +87,8 @@ def test_scores_and_several_translations(call):
     assert 1 <= len(scores) <= 3
     assert (missing in err) == (len(scores) < 3)
     assert scores == sorted(scores, reverse=True)
+    _, err = call("translate", "transformer", "a b", "--n-best", 100, "--exhaustive", "--max-length", 2)
+    assert "of 100 translations: there are no others of so few tokens; a larger --max-length has more" in err
     found = json.loads(call("translate", "transformer", "a b", "--n-best", 3, "--json")[0])
     assert found["text"] == "a b"
     assert [f"{one['score']:.4f}" for one in found["translations"]] == [f"{score:.4f}" for score in scores]

@@ -119,7 +119,12 @@ def translate(
         if found[0].cut:
             longest = translator.config.max_length - 1
             note(f"text {number} is longer than {longest} tokens; its end was left out")
-        if len(found) < n_best and source.strip():
+        if len(found) < n_best and source.strip() and exhaustive:
+            note(
+                f"text {number} has {len(found)} of {n_best} translations: there are no others of so few tokens; a "
+                "larger --max-length has more"
+            )
+        elif len(found) < n_best and source.strip():
             note(
                 f"text {number} has {len(found)} of {n_best} translations: no other in a beam of "
                 f"{options['beam_size']} finished; a larger --beam finds more"
