@@ -174,6 +174,15 @@ def test_the_picture_is_a_png_of_the_chosen_map(tmp_path):
     assert pictures[None, None] != pictures["decoder.layers.0.self", 2]
 
 
+def test_characters_that_no_font_has_are_one_note(tmp_path, caplog):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / "picture.png"
+    write_alignment_picture(path, an_alignment((["a\ue0ff"], ["\ue0fe"])))
+    assert caplog.messages == [
+        f"{path}: no font here has all characters of this chart; install one such as Noto Sans CJK"
+    ]
+
+
 def test_a_picture_of_nothing_is_refused(tmp_path):
     alignment = an_alignment((["a"], ["b"]))
     with pytest.raises(ValueError, match=r"no weights 'cross'; there are encoder\.layers\.1\.self, "):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from wenmai.core.errors import SettingError, install_hint
 from wenmai.core.folder import writing
 from wenmai.core.quantities import plural
-from wenmai.runs.drawing import picture_fonts
+from wenmai.runs.drawing import fonts_of_picture
 from wenmai.runs.page import filled, json_in_script
 
 __all__ = ["Alignment", "alignment_html", "write_alignment_page", "write_alignment_picture"]
@@ -99,7 +99,7 @@ def write_alignment_picture(
 ) -> None:
     """Draws one map of attention weights as a PNG picture.
 
-    Chinese tokens need one of the usual Chinese fonts on the machine.
+    Chinese tokens need one of the usual Chinese fonts on the machine; a note says if there is none.
 
     Args:
         path: the picture to write, whole or not at all.
@@ -124,7 +124,7 @@ def write_alignment_picture(
         raise SettingError(f"a picture of an alignment needs matplotlib; {install_hint('plot')}") from None
 
     queries, keys = (alignment._tokens(side) for side in _sides(name))
-    with matplotlib.rc_context({"font.family": picture_fonts(), "font.size": 9}):
+    with fonts_of_picture(str(path)), matplotlib.rc_context({"font.size": 9}):
         size = (max(3.0, CELL_INCHES * len(keys) + 2), max(2.4, CELL_INCHES * len(queries) + 1.4))
         figure = Figure(figsize=size, layout="constrained")
         axes = figure.subplots()

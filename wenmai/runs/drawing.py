@@ -6,13 +6,14 @@ A drawing has no background, and its greys and colours are read on white and on 
 import io
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 
 from wenmai.core.errors import SettingError, install_hint, nearest_name
 
-__all__ = ["FAINT", "INK", "PICTURES", "Dot", "Drawing", "Line", "Text", "picture_fonts", "require_picture"]
+__all__ = ["FAINT", "INK", "PICTURES", "Dot", "Drawing", "Line", "Text", "fonts_of_picture", "require_picture"]
 
 logger = logging.getLogger(__name__)
 
@@ -80,13 +81,12 @@ class Drawing:
             SettingError: if matplotlib is not installed.
         """
         require_picture("png")
-        import matplotlib
         from matplotlib.figure import Figure
         from matplotlib.lines import Line2D
         from matplotlib.patches import Circle
 
         points = 72 / _PIXELS_PER_INCH  # of a pixel
-        with matplotlib.rc_context({"font.family": picture_fonts()}):
+        with fonts_of_picture(self.title):
             figure = Figure(figsize=(self.width / _PIXELS_PER_INCH, self.height / _PIXELS_PER_INCH))
             axes = figure.add_axes((0, 0, 1, 1), xlim=(0, self.width), ylim=(self.height, 0))
             axes.set_axis_off()
@@ -105,13 +105,7 @@ class Drawing:
                         color=shape.colour, ha=_ANCHORS[shape.anchor], va="baseline", parse_math=False,
                     )  # fmt: skip
             picture = io.BytesIO()
-            with warnings.catch_warnings(record=True) as told:
-                warnings.filterwarnings("always", message="Glyph ")
-                figure.savefig(picture, format="png", dpi=_PIXELS_PER_INCH * _PICTURE_SCALE, transparent=True)
-        if any(str(one.message).startswith("Glyph ") for one in told):  # one warning for each character
-            logger.warning(
-                f"{self.title}: no font here has all characters of this chart; install one such as Noto Sans CJK"
-            )
+            figure.savefig(picture, format="png", dpi=_PIXELS_PER_INCH * _PICTURE_SCALE, transparent=True)
         return picture.getvalue()
 
 
@@ -133,12 +127,22 @@ def require_picture(form: str) -> None:
             raise SettingError(f"a chart as PNG needs matplotlib; {install_hint('plot')}") from None
 
 
-def picture_fonts() -> list[str]:
-    """Returns the fonts for pictures by matplotlib: its own, then those of this machine that have Chinese."""
+@contextmanager
+def fonts_of_picture(title: str) -> Iterator[None]:
+    """Draws by matplotlib in its own font, then in those of this machine that have Chinese.
+
+    Characters that none of them has are one note, which begins with the title.
+    """
+    import matplotlib
     from matplotlib.font_manager import fontManager
 
     installed = set(fontManager.get_font_names())
-    return ["DejaVu Sans", *(font for font in _CHINESE if font in installed)]
+    fonts = ["DejaVu Sans", *(font for font in _CHINESE if font in installed)]
+    with matplotlib.rc_context({"font.family": fonts}), warnings.catch_warnings(record=True) as told:
+        warnings.filterwarnings("always", message="Glyph ")
+        yield
+    if any(str(one.message).startswith("Glyph ") for one in told):  # one warning for each character
+        logger.warning(f"{title}: no font here has all characters of this chart; install one such as Noto Sans CJK")
 
 
 def _svg(shape: Line | Dot | Text) -> str:
