@@ -92,6 +92,14 @@ def test_texts_are_read_as_they_are_needed():
     assert len(asked) == 3
 
 
+def test_one_text_may_stand_without_a_list():
+    translator = make()
+    assert [found[0].text for found in translator.stream("a b c d")] == translator.translate("a b c d")
+    assert translator.score("a b c d", "X Y Z") == translator.score(["a b c d"], ["X Y Z"])
+    with pytest.raises(SettingError, match="sources: 1, targets: 2; expected one target for each source"):
+        translator.score("a b", ["X", "Y"])
+
+
 # --- long and unknown -------------------------------------------------------------------------------------------
 
 

@@ -165,12 +165,11 @@ class Translator(Network):
 
     def translate(self, texts: str | Sequence[str], **options: Any) -> list[str]:  # noqa: ANN401
         """Returns the best translation of each text. Options: see :meth:`stream`."""
-        texts = [texts] if isinstance(texts, str) else texts
         return [found[0].text for found in self.stream(texts, **options)]
 
     def stream(
         self,
-        texts: Iterable[str],
+        texts: str | Iterable[str],
         *,
         prefix: str | Iterable[str] = "",
         sampling: Mapping[str, Any] | None = None,
@@ -180,7 +179,7 @@ class Translator(Network):
         """Yields translations of texts, in order.
 
         Args:
-            texts: Read as they are needed, ``chunk`` at a time.
+            texts: One, or several, which are read as they are needed, ``chunk`` at a time.
             prefix: What all translations, or that of each text, begin with; best whole words.
             sampling: Sample instead of searching: ``seed``, ``temperature``, ``top_k``, ``top_p``.
             chunk: Texts that are sorted by length and translated together.
@@ -211,7 +210,7 @@ class Translator(Network):
         drawing = None if sampling is None else self._drawing(**sampling)
         begins = repeat(prefix) if isinstance(prefix, str) else iter(prefix)
         waiting: list[tuple[str, str]] = []
-        for text in texts:
+        for text in [texts] if isinstance(texts, str) else texts:
             begin = next(begins, None)
             if begin is None:
                 raise SettingError("there are fewer prefixes than texts; give one for each, or one for all")
@@ -367,14 +366,17 @@ class Translator(Network):
         )
 
     @torch.inference_mode()
-    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
+    def score(self, sources: str | Sequence[str], targets: str | Sequence[str]) -> list[float]:
         """Returns the natural log-probability of each target given its source, EOS included.
 
         A source that is too long is cut, as for a translation.
 
         Raises:
-            SettingError: if a target is longer than the model takes.
+            SettingError: if there are not as many of each, or a target is longer than the model takes.
         """
+        sources, targets = ([texts] if isinstance(texts, str) else texts for texts in (sources, targets))
+        if len(sources) != len(targets):
+            raise SettingError(f"sources: {len(sources)}, targets: {len(targets)}; expected one target for each source")
         longest = self.config.max_length - 1  # EOS
         scores = []
         for source, target in zip(sources, targets, strict=True):

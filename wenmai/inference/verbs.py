@@ -144,7 +144,7 @@ class AnyTranslator(Protocol):
     def translate(self, texts: str | Sequence[str], **options: Any) -> list[str]:  # noqa: ANN401
         """Returns the best translation of each text."""
 
-    def stream(self, texts: Iterable[str], **options: Any) -> Iterator[list[Any]]:  # noqa: ANN401
+    def stream(self, texts: str | Iterable[str], **options: Any) -> Iterator[list[Any]]:  # noqa: ANN401
         """Yields the translations of each text, best first."""
 
     def attention(self, source: str, translation: Any = None) -> Any:  # noqa: ANN401
