@@ -109,6 +109,7 @@ def test_a_seed_decides_what_is_drawn(call):
         ("--sample", "--temperature", 0, "--top-k", 3),
         ("--sample", "--top-p", 0),
         ("--sample", "--n-best", 2),
+        ("--sample", "--beam", 4),
         ("--top-k", 3),
         ("--attention", "attention.pdf"),
         ("--file", "texts"),

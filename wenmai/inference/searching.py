@@ -1,15 +1,15 @@
 """How translations are searched for: the options of a call, checked together."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar, get_args
 
 from wenmai.core.errors import SettingError
 from wenmai.decode.scoring import LengthPenalty
 from wenmai.decode.search import StopRule
-from wenmai.inference.options import Options, require_positive, require_repetition_penalty
+from wenmai.inference.options import Options, require_positive, require_repetition_penalty, require_sampling
 
-__all__ = ["SearchConfig"]
+__all__ = ["DrawConfig", "SearchConfig"]
 
 _EXTRA_LENGTH = 50  # tokens by which a translation may be longer than its source (Vaswani et al. 2017, section 6.1)
 _STRONGEST = 20  # penalty: a length to a higher power may be no number any more
@@ -87,8 +87,46 @@ class SearchConfig(Options):
         """The options of :class:`wenmai.decode.scoring.Scoring`."""
         return {"length_penalty": self.length_penalty, "alpha": self.alpha, "coverage_beta": self.coverage_beta}
 
+    def require_drawing(self) -> None:
+        """Makes sure that nothing was set that concerns a search alone.
+
+        Raises:
+            SettingError: if something was.
+        """
+        if self.n_best != 1:
+            raise SettingError(f"n_best={self.n_best}: sampling gives one translation of a text; give it several times")
+        usual = {one.name: one.default for one in fields(self)}
+        searching = ("beam_size", *self.penalties, "stop", "exhaustive")
+        if changed := [f"{name}={getattr(self, name)}" for name in searching if getattr(self, name) != usual[name]]:
+            raise SettingError(f"{', '.join(changed)}: sampling does not search; leave it out")
+
     @property
     def rules(self) -> dict[str, Any]:
         """The options of :class:`wenmai.decode.constraints.Constraints` that hold for sampling too."""
         names = ("min_length", "no_repeat_ngram", "repetition_penalty")
         return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DrawConfig(Options):
+    """How to sample translations.
+
+    Attributes:
+        seed: Of the draws, of 64 bits.
+        temperature: 1000 at most; 0 takes the most likely token.
+        top_k: Sample from this many of the most likely tokens.
+        top_p: Sample from the most likely tokens with this total probability.
+
+    Raises:
+        SettingError: if a value makes no sense or would have no effect.
+    """
+
+    work: ClassVar[str] = "sampling"
+
+    seed: int = 1
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+
+    def __post_init__(self) -> None:
+        require_sampling(self.seed, self.temperature, self.top_k, self.top_p)

@@ -18,8 +18,7 @@ from wenmai.decode.sampling import sample
 from wenmai.decode.scoring import Scoring
 from wenmai.decode.search import beam_search, exhaustive, greedy
 from wenmai.inference.architecture import Network, read_architecture
-from wenmai.inference.options import require_sampling
-from wenmai.inference.searching import SearchConfig
+from wenmai.inference.searching import DrawConfig, SearchConfig
 from wenmai.models.folder import CONFIG, write_fields
 from wenmai.nn.attention import watch_attention
 from wenmai.nn.encoder_decoder import EncoderDecoder
@@ -193,10 +192,11 @@ class Translator(Network):
             SettingError: if a setting makes no sense.
         """
         config = SearchConfig.of(search)
-        if sampling is not None and config.n_best != 1:
-            raise SettingError(
-                f"n_best={config.n_best}: sampling gives one translation of a text; give it several times"
-            )
+        drawing = None
+        if sampling is not None:
+            config.require_drawing()
+            drawing = asdict(DrawConfig.of(sampling))
+            drawing["generator"] = torch.Generator(self.device).manual_seed(drawing.pop("seed"))
         most = config.beam_size
         if sampling is None and not config.exhaustive and config.n_best > most:
             raise SettingError(f"n_best={config.n_best}: a beam of {most} has 1 to {most} translations of a text")
@@ -207,7 +207,6 @@ class Translator(Network):
             )
         if config.coverage_beta and not self.has_attention:
             raise SettingError(f"coverage_beta={config.coverage_beta}: this model has no attention")
-        drawing = None if sampling is None else self._drawing(**sampling)
         begins = repeat(prefix) if isinstance(prefix, str) else iter(prefix)
         waiting: list[tuple[str, str]] = []
         for text in [texts] if isinstance(texts, str) else texts:
@@ -247,14 +246,6 @@ class Translator(Network):
         if self.target.unk_id in ids:
             raise SettingError(f"the prefix {prefix!r} has words or characters that the model cannot write")
         return ids
-
-    def _drawing(
-        self, *, seed: int = 1, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None
-    ) -> dict[str, Any]:
-        """Returns the checked options of sampling."""
-        require_sampling(seed, temperature, top_k, top_p)
-        generator = torch.Generator(self.device).manual_seed(seed)
-        return {"generator": generator, "temperature": temperature, "top_k": top_k, "top_p": top_p}
 
     def _translation(self, hypothesis: Hypothesis, cut: bool) -> Translation:
         return Translation(
