@@ -144,6 +144,13 @@ def test_a_continued_run_has_the_tokenizer_and_the_model_of_the_first(tmp_path, 
         wenmai.train("seq2seq", more, out=tmp_path / "other", start=first.path)
 
 
+def test_a_run_that_is_continued_in_the_other_direction_is_noted(runs, tmp_path, caplog):
+    for swap in (True, False):
+        wenmai.train("seq2seq", PAIRS, out=tmp_path / str(swap), start=runs["blind"], swap=swap, steps=1, threads=1)
+    note = f"{runs['blind'].path} was trained with swap=true, and this training has swap=false: of pairs in the same "
+    assert caplog.messages == [note + "order it learns the other direction"]
+
+
 def test_a_damaged_model_is_refused_with_a_message(tmp_path, runs):
     run = wenmai.train("transformer", PAIRS, out=tmp_path / "run", **TINY)
     path = run.path / "model" / "model.safetensors"

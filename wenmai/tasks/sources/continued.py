@@ -1,12 +1,25 @@
 """What a run that continues another has from it."""
 
+import logging
 from dataclasses import asdict
 
 from wenmai.config.recipe import Recipe, read_recipe
 from wenmai.core.errors import SettingError
 from wenmai.training.run import RECIPE
 
-__all__ = ["refuse_other_tokenizer"]
+__all__ = ["note_other_direction", "refuse_other_tokenizer"]
+
+_log = logging.getLogger(__name__)
+
+
+def note_other_direction(recipe: Recipe) -> None:
+    """Notes that pairs are not read in the order of the continued run: theirs may be another, or it was forgotten."""
+    swap = recipe.sections["data"].swap
+    if read_recipe(f"{recipe.start}/{RECIPE}")["settings"].get("data.swap", swap) != swap:
+        _log.warning(
+            f"{recipe.start} was trained with swap={str(not swap).lower()}, and this training has swap="
+            f"{str(swap).lower()}: of pairs in the same order it learns the other direction"
+        )
 
 
 def refuse_other_tokenizer(recipe: Recipe) -> None:

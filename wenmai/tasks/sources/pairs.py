@@ -8,7 +8,7 @@ from wenmai.config.recipe import Recipe
 from wenmai.data.numerals import SUGGESTED_SETTINGS
 from wenmai.data.pairs import read_pairs
 from wenmai.data.parallel import TranslationData, read_translation_data
-from wenmai.tasks.sources.continued import refuse_other_tokenizer
+from wenmai.tasks.sources.continued import note_other_direction, refuse_other_tokenizer
 from wenmai.tasks.task import Opened, ReadProgress, Source
 
 __all__ = ["Pairs"]
@@ -33,6 +33,7 @@ class Pairs(Source):
         """Trains the tokenizers, unless the continued model has them, and encodes the pairs."""
         if base is not None:
             refuse_other_tokenizer(recipe)
+            note_other_direction(recipe)
         return read_translation_data(
             source,
             recipe.sections["data"],
