@@ -37,6 +37,18 @@ class TranslationTask(NeuralTask):
     verbs = ("translate",)
     replicated = True
 
+    def check(self, recipe: Recipe) -> None:
+        """Makes sure that the decoder can read what it predicts, if that is asked for.
+
+        Raises:
+            SettingError: for a setting that has no effect on the model.
+        """
+        if recipe.sections["objective"].scheduled_sampling != "none" and not self.model.samples_targets:
+            raise SettingError(
+                f"scheduled_sampling needs a decoder that reads token by token; {self.model.kind} reads all at once; "
+                "leave it out"
+            )
+
     def load(self, folder: Path) -> Translator:
         """Reads a finished model."""
         return Translator.load(folder)
@@ -47,16 +59,7 @@ class TranslationTask(NeuralTask):
         return Translator(module, data.source, data.target)
 
     def job(self, recipe: Recipe, data: TranslationData, model: Translator) -> "TranslationJob":
-        """Returns a training.
-
-        Raises:
-            SettingError: for a setting that has no effect on the model.
-        """
-        if recipe.sections["objective"].scheduled_sampling != "none" and not self.model.samples_targets:
-            raise SettingError(
-                f"scheduled_sampling needs a decoder that reads token by token; {self.model.kind} reads all at once; "
-                "leave it out"
-            )
+        """Returns a training."""
         return TranslationJob(recipe, data, model)
 
 
