@@ -53,6 +53,8 @@ def test_some_pairs_are_set_aside_and_not_trained_on():
 def test_too_few_pairs_ask_for_a_validation_set():
     with pytest.raises(CorpusError, match=r"49 pairs are too few .*--valid.* at least 50"):
         read(corpus=pairs(49))
+    with pytest.raises(CorpusError, match=r"left out: 60 of more than 7 tokens on a side, 1 with an empty side"):
+        read(corpus=[*pairs(9), *[("a " * 8, "A")] * 60, ("a", "")], max_length=8)
 
 
 def test_given_validation_pairs_are_read_with_the_tokenizer_of_the_training(tmp_path):

@@ -145,8 +145,9 @@ def read_translation_data(
         valid = encode_pairs(given, source, target, longest=longest, progress=progress)
     elif len(train) < _aside_every(len(train)):
         raise CorpusError(
-            f"{pairs.describe()}: {len(train)} pairs are too few to hold some out for validation; name a "
-            f"validation set (--valid), or give at least {_aside_every(len(train))} pairs"
+            f"{pairs.describe()}: {len(train)} pairs are too few to hold some out for validation (left out: "
+            f"{train.stats.too_long} of more than {longest} tokens on a side, {train.stats.empty} with an empty side); "
+            f"name a validation set (--valid), or give at least {_aside_every(len(train))} pairs"
         )
     data = TranslationData(train=train, valid=valid, source=source, target=target, names=pairs.sources)
     data.keep()
