@@ -87,6 +87,14 @@ def test_validation_pairs_may_be_given(tmp_path):
     assert run.recipe.sections["data"].valid == str(valid)
 
 
+def test_pairs_that_are_left_out_are_told_before_the_training(tmp_path, capsys):
+    pairs = [*PAIRS, ("a " * 12, "A"), ("a", " ")]
+    run = wenmai.train("transformer", pairs, out=tmp_path / "run", **TINY | {"max_length": 12})
+    assert (run.corpus["stats"]["too_long"], run.corpus["stats"]["empty"]) == (1, 1)
+    told = "1 pairs with an empty side, 1 pairs longer than longest or max_length allows"
+    assert f"note: left out of the corpus: {told}" in capsys.readouterr().err
+
+
 def test_files_of_different_lengths_are_named_with_their_lines(tmp_path):
     one, other = tmp_path / "one", tmp_path / "other"
     one.write_text("a\n" * 60)

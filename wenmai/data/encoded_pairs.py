@@ -210,7 +210,7 @@ def _encode(
     if stats.pairs == 0:
         raise CorpusError(
             f"{pairs.describe()}: all {read.lines} pairs were left out: {stats.too_long} have a side of more than"
-            f" longest={longest} tokens, {stats.empty} have an empty side"
+            f" {longest} tokens, {stats.empty} have an empty side"
         )
     return stats
 

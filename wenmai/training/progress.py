@@ -30,7 +30,7 @@ _LEFT_OUT = {
     "skipped_files": "hidden or special files",
     "pruned_types": "rare types",
     "empty": "pairs with an empty side",
-    "too_long": "pairs longer than data.longest",
+    "too_long": "pairs longer than longest or max_length allows",
     "repeated": "repeated sentences of gold files",
     "malformed": "bad lines of gold files",
 }
