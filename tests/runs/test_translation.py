@@ -187,6 +187,15 @@ def test_a_test_set_gives_bleu_chrf_and_signature(tmp_path, runs):
     assert turned.result.sentences == 1
 
 
+def test_what_is_left_out_of_a_test_set_is_told(runs, tmp_path):
+    test = tmp_path / "test.tsv"
+    test.write_text("a b\tB A\n\tC\n\n")
+    told = ["2 examples were left out because a text is empty"]
+    assert wenmai.evaluate(runs["transformer"], on=test, beam=1).notes == told
+    found = wenmai.compare([runs["transformer"], runs["seq2seq"]], out=tmp_path / "out", on=[str(test)], beam=1)
+    assert list(found.notes.values()) == [told, told]
+
+
 def test_two_runs_are_compared_on_one_test_set(runs):
     test = some_pairs(20, seed=3)
     found = wenmai.evaluate(runs["transformer"], on=test, against=runs["seq2seq"].path, beam=1)

@@ -57,6 +57,10 @@ class PairsStats:
     lines: int = 0
     empty: int = 0
 
+    def left_out(self) -> list[str]:
+        """Returns what was left out, one sentence for each reason."""
+        return [f"{self.empty:,} examples were left out because a text is empty"] if self.empty else []
+
 
 class _Languages(NamedTuple):
     """Where the two sides of a JSON record are: inside ``translation``, or beside each other."""

@@ -11,8 +11,7 @@ from wenmai.core.columns import in_columns
 from wenmai.core.errors import RunError
 from wenmai.core.showing import Table
 from wenmai.core.wording import say
-from wenmai.data.pairs import Pairs, read_pairs
-from wenmai.inference.verbs import AnyTranslator
+from wenmai.data.pairs import Pairs, PairsStats, read_pairs
 from wenmai.measures.translation import (
     LengthBucket,
     PairedDifference,
@@ -41,12 +40,19 @@ class TranslationEvaluation(Evaluation):
         result: Its metrics.
         against: The run it was compared with, if any.
         difference: This run minus the other, with its significance.
+        left_out: What of the test set was left out, one sentence for each reason.
     """
 
     on: str
     result: TranslationResult
     against: str | None = None
     difference: PairedResult | None = None
+    left_out: Sequence[str] = ()
+
+    @property
+    def notes(self) -> list[str]:
+        """What was left out."""
+        return list(self.left_out)
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain JSON values; the metrics of the run are at the top."""
@@ -111,18 +117,19 @@ def evaluate(
     other = against if isinstance(against, Run) or against is None else Run(against)
     runs = [run] if other is None else [run, other]
     _require_one_direction(runs)
+    sources, references, left_out = _read(pairs)
     turns, made = Turns(progress, runs=len(runs), sets=1), []
     for one in runs:
         turns.begin(pairs.describe())
-        made.append(_translated(one.model_for("translate"), pairs, beam))
+        made.append(one.model_for("translate").translate(sources, beam_size=beam))
     chosen: Any = tokenize
-    sources, references = _sides(pairs)
     return TranslationEvaluation(
         run=str(run.path),
         on=str(on) if isinstance(on, str | Path) else "pairs from Python",
         result=measure_translation(sources, made[0], references, tokenize=chosen),
         against=None if other is None else str(other.path),
         difference=None if other is None else compare_translations(made[1], made[0], references, tokenize=chosen),
+        left_out=left_out,
     )
 
 
@@ -151,6 +158,7 @@ def compare(
     """
     _require_one_direction(runs)
     sets = {name: read_pairs(name, swap=_swapped(runs[0])) for name in on}
+    texts = {name: _read(pairs) for name, pairs in sets.items()}
     files = [source for pairs in sets.values() for source in pairs.sources]
     chosen: Any = tokenize
     first: dict[str, list[str]] = {}
@@ -161,21 +169,22 @@ def compare(
         measures, lines, shown = list[Measure](), dict[str, list[LinePoint]](), dict[str, str]()
         for name, pairs in sets.items():
             turns.begin(pairs.describe(), system.name)
-            made = _translated(model, pairs, beam)
-            sources, references = _sides(pairs)
+            sources, references, left_out = texts[name]
+            made = model.translate(sources, beam_size=beam)
             result = measure_translation(sources, made, references, tokenize=chosen)
             tested = None
             if name in first:
                 tested = compare_translations(first[name], made, references, tokenize=chosen)
             first.setdefault(name, made)
             title = ", ".join(title_of(source, files) for source in pairs.sources)
-            measures += _measures(title, result, tested)
+            measures += _measures(title, result, tested, left_out)
             lines[title] = [_point(bucket, result.length_unit) for bucket in result.buckets]
             panels.setdefault(title, _panel(title, result.length_unit))
             signatures |= {result.signature: None, result.chrf_signature: None}
             shown = shown or {sources[place]: made[place] for place in _places(len(sources))}
         systems.append(replace(system, measures=measures, lines=lines, samples=shown))
-    expected = dict(zip(*_sides(next(iter(sets.values()))), strict=True))
+    sources, references, _ = texts[on[0]]
+    expected = dict(zip(sources, references, strict=True))
     signed = f" sacreBLEU’s signatures: {'; '.join(signatures)}."
     return replace(
         comparison,
@@ -208,16 +217,16 @@ def _require_one_direction(runs: Sequence[Run]) -> None:
             raise RunError(f"{run.path} and {runs[0].path} translate in opposite directions")
 
 
-def _sides(pairs: Pairs) -> tuple[list[str], list[str]]:
-    read = list(pairs)
-    return [source for source, _ in read], [target for _, target in read]
+def _read(pairs: Pairs) -> tuple[list[str], list[str], list[str]]:
+    """Returns sources, references, and what was left out."""
+    stats = PairsStats()
+    read = list(pairs.read(stats))
+    return [source for source, _ in read], [target for _, target in read], stats.left_out()
 
 
-def _translated(model: AnyTranslator, pairs: Pairs, beam: int) -> list[str]:
-    return model.translate(_sides(pairs)[0], beam_size=beam)
-
-
-def _measures(name: str, result: TranslationResult, tested: PairedResult | None) -> list[Measure]:
+def _measures(
+    name: str, result: TranslationResult, tested: PairedResult | None, left_out: Sequence[str]
+) -> list[Measure]:
     scored = (
         ("bleu", result.bleu, result.bleu_low, result.bleu_high, tested and tested.bleu),
         ("chrf", result.chrf, result.chrf_low, result.chrf_high, tested and tested.chrf),
@@ -240,6 +249,7 @@ def _measures(name: str, result: TranslationResult, tested: PairedResult | None)
                 for bucket in result.buckets
             ],
             difference=_difference(paired) if paired else None,
+            notes=list(left_out) if kind == "bleu" else [],
         )
         for kind, value, low, high, paired in scored
     ]
