@@ -78,11 +78,13 @@ def test_pairs_in_any_form_give_the_same_model(tmp_path, runs):
     assert model_bytes(again) == model_bytes(runs["transformer"])
 
 
-def test_validation_pairs_may_be_given(tmp_path):
+def test_validation_pairs_may_be_given(tmp_path, capsys):
     valid = tmp_path / "valid.tsv"
-    valid.write_text("a b\tB A\n")
+    valid.write_text(f"a b\tB A\na\t\n{'a ' * 300}\tA\n")
     run = wenmai.train("transformer", PAIRS[:10], out=tmp_path / "run", valid=str(valid), **TINY)
     assert run.corpus["valid"]["pairs"] == 1
+    told = "note: left out of the pairs to validate on: 1 too long, 1 with an empty side\n"
+    assert told in capsys.readouterr().err
     assert run.summary["validation"]["loss"] > 0
     assert run.recipe.sections["data"].valid == str(valid)
 

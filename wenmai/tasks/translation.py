@@ -168,6 +168,15 @@ class TranslationJob(NeuralJob):
             "stats": asdict(self._data.train.stats),
         }
 
+    def warnings(self) -> list[str]:
+        """Says how many of the given pairs to validate on were left out."""
+        stats = self._data.validated[0].stats
+        if self._data.valid is None or not (stats.too_long or stats.empty):
+            return []
+        return [
+            f"left out of the pairs to validate on: {stats.too_long:,} too long, {stats.empty:,} with an empty side"
+        ]
+
     def summary(self) -> dict[str, Any]:
         """Speed, loss and sizes."""
         return {**super().summary(), "vocabulary": self._data.target.vocab_size}
