@@ -103,11 +103,13 @@ def test_one_text_may_stand_without_a_list():
 # --- long and unknown -------------------------------------------------------------------------------------------
 
 
-def test_a_long_text_is_cut_and_that_is_told(translator):
+def test_a_long_text_is_cut_and_that_is_told(translator, caplog):
     fits, long = "a " * 19, "a " * 40
     (one,), (other,) = translator.stream([fits, long], beam_size=2)
     assert (one.cut, other.cut) == (False, True)
     assert other.tokens == one.tokens
+    assert translator.translate([fits, long], beam_size=2) == [one.text, other.text]
+    assert caplog.messages == ["1 text longer than the model reads (max_length=20): cut"]
     maps = translator.attention(long)
     assert len(maps.source_tokens) == 20
     assert translator.score([long], ["X"]) == pytest.approx(translator.score([fits], ["X"]))

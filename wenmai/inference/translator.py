@@ -1,5 +1,6 @@
 """A trained translator: the model, its tokenizers, and its verbs."""
 
+import logging
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.quantities import plural
 from wenmai.data.batches import pad, plan_batches
 from wenmai.decode.protocol import Hypothesis
 from wenmai.decode.sampling import sample
@@ -26,6 +28,8 @@ from wenmai.text.tokenizer import Tokenizer
 from wenmai.training.tensors import loaded_model, save_model
 
 __all__ = ["AttentionMaps", "Translation", "Translator", "build"]
+
+_log = logging.getLogger(__name__)
 
 _MAP_KINDS = {"attention": "self", "memory_attention": "cross"}
 _CHUNK = 512  # lines read before they are sorted by length
@@ -163,8 +167,15 @@ class Translator(Network):
     # --- translation --------------------------------------------------------------------------------------------
 
     def translate(self, texts: str | Sequence[str], **options: Any) -> list[str]:  # noqa: ANN401
-        """Returns the best translation of each text. Options: see :meth:`stream`."""
-        return [found[0].text for found in self.stream(texts, **options)]
+        """Returns the best translation of each text. Options: see :meth:`stream`.
+
+        Texts that are longer than the model reads are cut at their ends, and counted in a note.
+        """
+        made = [found[0] for found in self.stream(texts, **options)]
+        if cut := sum(one.cut for one in made):
+            longest = self.config.max_length
+            _log.warning("%s", f"{plural(cut, 'text')} longer than the model reads (max_length={longest}): cut")
+        return [one.text for one in made]
 
     def stream(
         self,
