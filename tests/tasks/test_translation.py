@@ -12,6 +12,7 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.registry import find_system
 from wenmai.data.parallel import TranslationData
+from wenmai.measures.translation import measure_translation
 from wenmai.runs.train import Callback
 from wenmai.tasks.translation import TranslationConfig, TranslationTask
 
@@ -128,6 +129,18 @@ def test_bleu_is_reported_where_it_is_asked_for():
     task.module.eval()
     with torch.no_grad():
         assert 0 <= task.evaluate()["bleu"] <= 100
+
+
+def test_the_bleu_of_a_training_is_that_of_the_pairs_as_they_are_with_what_is_unknown(tmp_path):
+    unknown = [("a \u2603 b c", "C B \u2603 A"), ("d e \u2603", "\u2603 E D A B"), ("\u2603", "A B C D \u2603")]
+    path = tmp_path / "valid.tsv"
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in unknown), encoding="utf-8")
+    job = begin("transformer", valid=str(path), validate_bleu=True, kind="bpe")
+    job.module.eval()
+    made = job.translator.translate([source for source, _ in unknown], beam_size=1)
+    expected = measure_translation(made, made, [target for _, target in unknown]).bleu
+    with torch.no_grad():
+        assert job.evaluate()["bleu"] == pytest.approx(expected)
 
 
 def test_every_epoch_has_all_pairs_once_in_another_order():

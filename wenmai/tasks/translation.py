@@ -1,7 +1,7 @@
 """Translation: a model that turns one sequence into another, trained on pairs."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from wenmai.objectives.score_function import BASELINE_DECAY, score_function
 from wenmai.tasks.neural import NeuralJob, NeuralTask
 from wenmai.tasks.settings import TRANSLATION, TranslationConfig
 from wenmai.tasks.sources.pairs import Pairs
+from wenmai.text.tokenizer import Tokenizer
 
 __all__ = ["TranslationConfig", "TranslationJob", "TranslationTask"]
 
@@ -123,8 +124,8 @@ class TranslationJob(NeuralJob):
         if self.objective.validate_bleu:
             from wenmai.measures.translation import measure_translation
 
-            sources = [self._data.source.decode(pairs.source(number)) for number in numbers]
-            references = [self._data.target.decode(pairs.target(number)) for number in numbers]
+            sources = [_text(self._data.source, pairs.source(number)) for number in numbers]
+            references = [_text(self._data.target, pairs.target(number)) for number in numbers]
             made = self.translator.translate(sources, beam_size=1)
             metrics["bleu"] = measure_translation(sources, made, references, resamples=1).bleu
         return metrics
@@ -187,3 +188,8 @@ class TranslationJob(NeuralJob):
         unknown = stats.source_unknown + stats.target_unknown
         notes = [f"{unknown:,} tokens of the training pairs are unknown to the tokenizer"] if unknown else []
         return {}, notes
+
+
+def _text(tokenizer: Tokenizer, ids: Iterable[int]) -> str:
+    """Returns the text of some tokens, the unknown ones as a character that is unknown, and one word, again."""
+    return tokenizer.decode(ids).replace(tokenizer.token(tokenizer.unk_id), "\u2612")
