@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import struct
 import sys
 from html.parser import HTMLParser
 
@@ -181,6 +182,14 @@ def test_characters_that_no_font_has_are_one_note(tmp_path, caplog):
     assert caplog.messages == [
         f"{path}: no font here has all characters of this chart; install one such as Noto Sans CJK"
     ]
+
+
+def test_a_picture_of_many_tokens_has_fewer_dots_for_each(tmp_path, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr("wenmai.runs.alignment.MOST_DOTS", 200)
+    write_alignment_picture(tmp_path / "picture.png", an_alignment())
+    width, height = struct.unpack(">II", (tmp_path / "picture.png").read_bytes()[16:24])
+    assert max(width, height) == 200
 
 
 def test_a_picture_of_nothing_is_refused(tmp_path):

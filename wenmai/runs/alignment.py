@@ -26,7 +26,8 @@ __all__ = ["Alignment", "alignment_html", "write_alignment_page", "write_alignme
 
 KEY = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(self|cross)")
 TOLERANCE = 1e-3  # by which weights may exceed 0 to 1, as in half precision
-CELL_INCHES = 0.3
+CELL_INCHES, DOTS_PER_INCH = 0.3, 160
+MOST_DOTS = 6000  # of a side of a picture: hundreds of tokens in full resolution would take gigabytes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +139,7 @@ def write_alignment_picture(
         axes.set_xlabel(f"{name}, {whole}")
         figure.colorbar(shown, ax=axes, shrink=0.8, label="weight").outline.set_visible(False)
         with writing(path) as file:
-            figure.savefig(file, format="png", dpi=160)
+            figure.savefig(file, format="png", dpi=min(DOTS_PER_INCH, MOST_DOTS / max(size)))
 
 
 def _sides(name: str) -> tuple[str, str]:
