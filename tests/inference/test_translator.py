@@ -184,6 +184,7 @@ def test_equal_texts_of_one_stream_are_drawn_anew():
         ({"prefix": "X Y Z Q", "max_length": 4}, "a prefix of 4 tokens leaves no room for the end"),
         ({"prefix": "X novel"}, "'X novel' has words or characters that the model cannot write"),
         ({"prefix": []}, "fewer prefixes than texts"),
+        ({"prefix": ["X", "Y"]}, "more prefixes than texts"),
         ({"beam": 3}, "no option 'beam' of translation; did you mean 'beam_size'"),
         ({"sampling": {}, "n_best": 2}, "sampling gives one translation of a text"),
         ({"sampling": {}, "exhaustive": True}, "exhaustive=True: sampling does not search; leave it out"),

@@ -228,6 +228,8 @@ class Translator(Network):
             if len(waiting) == chunk:
                 yield from self._translated(waiting, config, drawing)
                 waiting = []
+        if not isinstance(prefix, str) and next(begins, None) is not None:
+            raise SettingError("there are more prefixes than texts; give one for each, or one for all")
         yield from self._translated(waiting, config, drawing)
 
     def _translated(
