@@ -2,7 +2,7 @@
 
 import pytest
 
-from wenmai.cli.lines import answered
+from wenmai.cli.lines import answered, texts_of
 from wenmai.core.errors import SettingError
 
 
@@ -48,3 +48,9 @@ def test_lines_are_answered_up_to_the_first_wrong_one(lines, told, wrong):
 def test_somebody_who_waits_is_told_no_line():
     with pytest.raises(SettingError, match=r"^is refused$"):
         list(answered(iter(["a", "REFUSED"]), ask, source="-", waiting=True))
+
+
+def test_a_sentence_that_begins_like_a_name_of_the_catalogue_is_a_text():
+    assert list(texts_of(["data: the new oil"], None)) == ["data: the new oil"]
+    with pytest.raises(SettingError, match="'data:text8' names a file"):
+        texts_of(["data:text8"], None)

@@ -57,7 +57,7 @@ def named_file(texts: Sequence[str] | None, file: str | None) -> str | None:
     if "-" in texts:
         raise SettingError("- stands for standard input and must be the only text")
     for text in texts:
-        if text.startswith("data:") or ("\n" not in text and _is_file(text)):
+        if (text.startswith("data:") and len(text.split()) == 1) or ("\n" not in text and _is_file(text)):
             raise SettingError(
                 f"{text!r} names a file, but texts are expected here: --file {text} reads it, one text a line"
             )
