@@ -244,6 +244,7 @@ def test_parts_that_nothing_trains_are_refused_unless_they_are_continued(tmp_pat
         ({"heads": ("mlm", "replaced")}, "heads=mlm,replaced: replaced would not be trained; leave out"),
         ({"heads": ("mlm", "classification"), "labels": ("a", "b"), "pooler": "tanh"}, "classification would not be"),
         ({"pooler": "tanh"}, "pooler=tanh would not be trained without the head pair; leave it out"),
+        ({"heads": ("mlm", "pair"), "pooler": "tanh"}, "the head pair is not trained with pairs=none; add pairs=next"),
         ({"task_types": 3}, "task_types=3 would not be trained; leave it out, or train ernie-2"),
     ):
         with pytest.raises(SettingError, match=said):

@@ -78,7 +78,7 @@ class MaskedTask(NeuralTask):
         """Makes sure that the objective fits the network, and that each of its heads is trained."""
         if recipe.start is None:  # else it is the network of that run that counts
             _require_fitting(recipe.sections["objective"], recipe.sections["model"])
-            _refuse_unused(recipe.sections["model"])
+            _refuse_unused(recipe.sections["objective"], recipe.sections["model"])
 
     def load(self, folder: Path) -> MaskedModel:
         """Reads a finished model."""
@@ -123,7 +123,7 @@ class MaskedJob(NeuralJob):
     def _check(self) -> None:
         _require_fitting(self.objective, self.model.config)
         if self.recipe.start is None:
-            _refuse_unused(self.model.config)
+            _refuse_unused(self.objective, self.model.config)
         if self.objective.pairs != "none":
             require_pairs(self._train, self.objective.pairs)
             aside = self._data.valid is None
@@ -363,8 +363,6 @@ def _require_fitting(objective: MaskedConfig, config: BertConfig) -> None:
         raise SettingError(f"heads={','.join(config.heads)} cannot predict masked tokens; add mlm")
     if objective.pairs != "none" and "pair" not in config.heads:
         raise SettingError(f"pairs={objective.pairs} needs the head pair; add heads=mlm,pair pooler=tanh")
-    if "pair" in config.heads and objective.pairs == "none":
-        raise SettingError("the head pair is not trained with pairs=none; add pairs=next or pairs=order")
     if objective.causal and not config.shifted:
         raise SettingError(
             f"causal={objective.causal:g}: a token that predicts itself reads what it should say; add shifted=true"
@@ -384,7 +382,9 @@ def refuse_untrained(config: BertConfig, trained: Sequence[str]) -> None:
         raise SettingError(f"heads={','.join(config.heads)}: {others[0]} would not be trained; leave out {others[0]}")
 
 
-def _refuse_unused(config: BertConfig) -> None:
+def _refuse_unused(objective: MaskedConfig, config: BertConfig) -> None:
+    if "pair" in config.heads and objective.pairs == "none":
+        raise SettingError("the head pair is not trained with pairs=none; add pairs=next or pairs=order")
     refuse_untrained(config, ("mlm", "pair"))
     if config.pooler != "none" and "pair" not in config.heads:
         raise SettingError(f"pooler={config.pooler} would not be trained without the head pair; leave it out")
