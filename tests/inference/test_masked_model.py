@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.errors import CorpusError, FormatError, SettingError
 from wenmai.inference.embedding import embed_texts, state_batches_of
 from wenmai.inference.framing import centred, covering, grouped
 from wenmai.inference.masked_model import MaskedModel
@@ -209,6 +209,14 @@ def test_chinese_and_pieces():
 def test_a_text_without_a_mask_is_refused():
     with pytest.raises(SettingError, match=r"'the cat sat' has no mask; write \[MASK\] where a token is to be filled"):
         model().fill("the cat sat")
+
+
+@pytest.mark.parametrize("wrong", [None, 7, ("the cat", "sat"), ["the", "cat"]])
+def test_what_is_no_text_is_named(wrong):
+    one = model()
+    for verb in (one.embed, one.score, one.layers):
+        with pytest.raises(CorpusError, match=f"texts from Python are strings; one is {type(wrong).__name__}"):
+            list(verb(["the cat", wrong]))
 
 
 # --- states ---------------------------------------------------------------------------------------------------------

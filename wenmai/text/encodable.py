@@ -25,7 +25,9 @@ def separators_between(first: str, segments: int) -> int:
 
 @contextmanager
 def explaining(texts: Sequence[str]) -> Iterator[None]:
-    """Says what is wrong with texts, or with the tokenizer itself, where the library only fails."""
+    """Says what is wrong with texts, or the tokenizer, where the library only fails, or takes two texts for one."""
+    for text in texts:
+        _require_text(text)
     try:
         yield
     except BaseException as error:
@@ -47,13 +49,17 @@ def encodable(texts: Iterable[str]) -> Iterator[str]:
         raise CorpusError("texts from Python are an iterable of strings, not one string")
     empty = True
     for text in texts:
-        if not isinstance(text, str):
-            raise CorpusError(f"texts from Python are strings; one is {type(text).__name__}")
+        _require_text(text)
         _check_encodable(text)
         empty = empty and not text.strip()
         yield text
     if empty:
         raise CorpusError("no vocabulary can be made of the texts: there are none, or all are empty")
+
+
+def _require_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise CorpusError(f"texts from Python are strings; one is {type(text).__name__}")
 
 
 def _check_encodable(text: str) -> None:
