@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data import documents as documents_module
 from wenmai.data.corpus import Corpus, CorpusStats
+from wenmai.data.sources import named_texts, open_texts
 from wenmai.text.segment import LINE_END
 from wenmai.text.settings import TextConfig
 
@@ -258,6 +259,17 @@ def test_missing_things(tmp_path: Path) -> None:
     assert "1 hidden" in error_of(tmp_path / "hidden")
     with pytest.raises(CorpusError, match="no corpus was named"):
         Corpus.of_paths([])
+
+
+@pytest.mark.parametrize("named", ["", [""], ["text.txt", ""]])
+def test_an_empty_name_is_not_this_folder(named: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path / "text.txt", "one two")
+    monkeypatch.chdir(tmp_path)
+    for door in (open_texts, Corpus.of):
+        with pytest.raises(CorpusError, match="no corpus was named"):
+            door(named)
+    with pytest.raises(CorpusError, match="no corpus was named"):
+        open_texts(named_texts([named] if isinstance(named, str) else named))  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("long_line", [False, True])

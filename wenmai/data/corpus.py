@@ -101,8 +101,9 @@ class Corpus:
         Raises:
             CorpusError: if one of them is missing, matches nothing, or is a folder without files.
         """
-        names = [str(path) if str(path) == "-" else os.path.abspath(os.path.expanduser(path)) for path in paths]
-        if not names:
+        given = list(map(str, paths))
+        names = [name if name == "-" else os.path.abspath(os.path.expanduser(name)) for name in given]
+        if not all(given) or not names:
             raise CorpusError("no corpus was named; expected at least one file, folder, glob, or - for standard input")
         if names.count("-") > 1:
             raise CorpusError("standard input (-) was named twice, but can be read only once")

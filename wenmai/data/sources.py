@@ -19,7 +19,7 @@ def open_texts(corpus: Any) -> tuple[Corpus, dict[str, Any], tuple[str, ...]]:  
     from wenmai.data.catalogue import from_catalogue
 
     if isinstance(corpus, str | Path):
-        corpus = [Path(corpus) if isinstance(corpus, str) and not in_catalogue(corpus) else corpus]
+        corpus = [_part(corpus) if isinstance(corpus, str) else corpus]
     if not isinstance(corpus, list | tuple) or not all(isinstance(item, str | Path) for item in corpus):
         return Corpus.of(corpus), {}, ()
     paths, hints = from_catalogue(corpus)
@@ -33,12 +33,17 @@ def open_texts(corpus: Any) -> tuple[Corpus, dict[str, Any], tuple[str, ...]]:  
 
 def named_texts(names: Sequence[str]) -> list[str | Path]:
     """Turns the names of a command line or a recipe into parts of a corpus: names of the catalogue, and paths."""
-    return [name if in_catalogue(name) else Path(name) for name in names]
+    return list(map(_part, names))
+
+
+def _part(name: str) -> str | Path:
+    """Returns a part of a corpus; an empty name, as of an unset variable of a shell, is not the path of this folder."""
+    return name if not name or in_catalogue(name) else Path(name)
 
 
 def absolute_name(name: str) -> str:
     """Returns an absolute name of a text or a run; names of the catalogue stay."""
-    return name if in_catalogue(name) else str(Path(name).expanduser().absolute())
+    return name if not name or in_catalogue(name) else str(Path(name).expanduser().absolute())
 
 
 def in_catalogue(name: str | Path) -> bool:
