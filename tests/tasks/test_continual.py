@@ -247,6 +247,13 @@ def test_a_task_without_a_batch_is_named(tmp_path):
     assert job.warnings() == ["there is no batch for phrases: set more epochs, or other stages or shares"]
 
 
+def test_a_text_of_another_language_than_the_vocabulary_is_told(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abc"]))
+    chosen = {"file": str(tmp_path / "vocab.txt"), "kind": "bpe", "vocab_size": 8000, "min_count": None}
+    job = begin(tmp_path, system="ernie", text="我们在北京学\n" * 40, **chosen, tasks="characters")
+    assert "the vocabulary lacks 100% of the pieces" in job.warnings()[0]
+
+
 def test_a_run_that_keeps_capital_letters_goes_on_without_guessing_them():
     for given, tasks in (
         (True, ["phrases", "capitalisation", "token-document"]),

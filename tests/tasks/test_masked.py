@@ -252,6 +252,14 @@ def test_parts_that_nothing_trains_are_refused_unless_they_are_continued(tmp_pat
         assert begin(tmp_path, start="runs/imported", **PLAIN | settings).plan(0)
 
 
+def test_a_text_of_another_language_than_the_vocabulary_is_told(tmp_path):
+    (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abc我爱"]))
+    chosen = PLAIN | {"file": str(tmp_path / "vocab.txt"), "kind": "bpe", "vocab_size": 8000, "min_count": None}
+    told = "the vocabulary lacks 83% of the pieces of the text; take one that was made of such text"
+    assert begin(tmp_path, "我们在北京学\n" * 40, **chosen).warnings() == [told]
+    assert begin(tmp_path, "我爱我爱我\n" * 40, **chosen).warnings() == []
+
+
 @pytest.mark.parametrize("missing", ["[CLS]", "[PAD]"])
 def test_a_vocabulary_without_a_special_token_is_refused(tmp_path, missing):
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmnopqrstuvwxyz"]

@@ -20,6 +20,7 @@ from wenmai.data.marking import MakeMarker, require_found
 from wenmai.data.sequences import SentenceStream
 from wenmai.data.sources import open_texts
 from wenmai.data.token_marks import Marker
+from wenmai.text.encodable import MUCH_UNKNOWN
 from wenmai.text.growth import grow
 from wenmai.text.pieces import OPTIONAL_SPECIALS, OptionalRole, StreamTokenizerConfig
 from wenmai.text.tokenizer import Tokenizer
@@ -130,6 +131,14 @@ class LanguageData:
             return size - aside, None
         tokens, characters = near[np.abs(near[:, 0] - (size - aside)).argmin()].tolist()
         return tokens, characters
+
+    def warnings(self) -> list[str]:
+        """That the vocabulary lacks much of the text, if it does: a model would learn to say that nothing is known."""
+        stats = self.text.stats
+        share = stats.unknown / max(1, stats.tokens - stats.lines)
+        if share <= MUCH_UNKNOWN:
+            return []
+        return [f"the vocabulary lacks {share:.0%} of the pieces of the text; take one that was made of such text"]
 
     @property
     def fingerprint(self) -> str:

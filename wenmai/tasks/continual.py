@@ -380,8 +380,8 @@ class ContinualJob(NeuralJob):
         return {"sizes": sizes, **self.effort, "threads": self.threads, "stats": asdict(self._data.text.stats)}
 
     def warnings(self) -> list[str]:
-        """What the tasks left out, which get no batch, and which the text to validate on has no example for."""
-        notes = [note for task in self.tasks for note in task.notes]
+        """What the vocabulary lacks, what the tasks left out, which get no batch, and which are not measured."""
+        notes = [*self._data.warnings(), *(note for task in self.tasks for note in task.notes)]
         counts = self.stage_plan.table.sum(0).tolist()
         if idle := [task.name for task, count in zip(self.tasks, counts, strict=True) if not count]:
             notes.append(f"there is no batch for {', '.join(idle)}: set more epochs, or other stages or shares")

@@ -327,12 +327,14 @@ class MaskedJob(NeuralJob):
         return {"sizes": sizes, **self.effort, "threads": self.threads, "stats": stats}
 
     def warnings(self) -> list[str]:
-        """That a time cannot be shared between short sequences and long ones."""
+        """That the text is foreign to the vocabulary, or a time cannot be shared between short sequences and long."""
+        found = self._data.warnings()
         if self.objective.short_length is None or self.config.minutes is None:
-            return []
+            return found
         return [
+            *found,
             f"the epochs decide when sequences of max_length={self.model.config.max_length} come: with "
-            f"minutes={self.config.minutes} the training may end before; set epochs or steps to what it reaches"
+            f"minutes={self.config.minutes} the training may end before; set epochs or steps to what it reaches",
         ]
 
     def changes(self, base: Any) -> tuple[dict[str, Any], list[str]]:  # noqa: ANN401
