@@ -366,6 +366,19 @@ def test_long_texts_are_cut_and_counted(caplog):
 # --- vectors of words -----------------------------------------------------------------------------------------------
 
 
+def test_texts_of_another_language_are_told_once(caplog):
+    told = "bert: the vocabulary of the encoder lacks 100% of the pieces of the text; a model whose encoder was "
+    for read in (lambda one, texts: one.embed(texts), lambda one, texts: list(one.layers(texts))):
+        caplog.clear()
+        with caplog.at_level(logging.WARNING, logger="wenmai"):
+            one = model()
+            read(one, ["the cat", ""])
+            assert not caplog.messages
+            for _ in range(2):
+                read(one, ["我 爱", "Katze"])
+        assert caplog.messages == [f"{told}trained on such text knows more"]
+
+
 def test_words_of_chinese_text_are_those_of_the_dictionary():
     one = model(tokenizer("characters", ["我爱北京天安门"] * 2))
     for text, words in (

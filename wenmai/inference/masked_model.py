@@ -25,6 +25,7 @@ from wenmai.inference.scored import sentence_score
 from wenmai.measures.language import SentenceScore
 from wenmai.models.folder import CONFIG, read_settings, write_fields
 from wenmai.nn.encoder import TextEncoder
+from wenmai.text.encodable import MUCH_UNKNOWN
 from wenmai.text.tokenizer import Tokenizer
 from wenmai.training.tensors import loaded_model, save_model
 
@@ -78,6 +79,7 @@ class MaskedModel(Network):
         self.module = module
         self.tokenizer = tokenizer
         self.embedding = EmbeddingConfig() if embedding is None else embedding
+        self._warned = False
 
     def _sizes(self) -> dict[str, Any]:
         return {"vocabulary": self.tokenizer.vocab_size, "heads": ", ".join(self.config.heads)}
@@ -284,7 +286,9 @@ class MaskedModel(Network):
         framer, size = self._framer, (self.num_layers + 1, self.vector_size)
         while chunk := list(islice(texts, _FEWER)):
             encodings = [self.tokenizer.encode(text) for text in chunk]
-            tokens, starts, sizes = joined([one.ids for one in encodings])
+            rows = [one.ids for one in encodings]
+            self._warn_of_unknown(rows)
+            tokens, starts, sizes = joined(rows)
             states = np.empty((size[0], len(tokens), size[1]), np.float32)
             found = covering(starts, sizes, framer.room)
             for batch in framer.batches(tokens, found.starts, found.widths):
@@ -303,6 +307,7 @@ class MaskedModel(Network):
         """Yields the states of texts in some layers; see :class:`wenmai.inference.embedding.ContextualEncoder`."""
         framer = self._framer
         rows = self.tokenizer.encode_batch(list(texts))
+        self._warn_of_unknown(rows)
         length = min(self.module.max_length, self.embedding.max_length or self.module.max_length)
         room = length - 2  # between the special tokens
         longer = sum(len(row) > room for row in rows)
@@ -320,6 +325,15 @@ class MaskedModel(Network):
                     found = self.module.hidden_states(fed, mask=mask)
                     states = [found[number] for number in layers]
                 yield StateBatch(some[batch.rows], states, batch.lengths)
+
+    def _warn_of_unknown(self, rows: Sequence[Sequence[int]]) -> None:
+        """Logs a warning, once, if the vocabulary lacks much of some texts."""
+        unknown, total = sum(row.count(self.tokenizer.unk_id) for row in rows), sum(map(len, rows))
+        if unknown > MUCH_UNKNOWN * total and not self._warned:
+            self._warned = True
+            share = unknown / total
+            lacking = f"{self.kind}: the vocabulary of the encoder lacks {share:.0%} of the pieces of the text"
+            _log.warning("%s", f"{lacking}; a model whose encoder was trained on such text knows more")
 
     def pooled(self, states: Tensor) -> Tensor:
         """Returns what the pooler makes of the states (B, T, M) of the last layer, (B, M)."""
