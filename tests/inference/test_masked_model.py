@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from wenmai.core.errors import CorpusError, FormatError, SettingError
+from wenmai.inference.contextual import BackboneReader
 from wenmai.inference.embedding import embed_texts, state_batches_of
 from wenmai.inference.framing import centred, covering, grouped
 from wenmai.inference.masked_model import MaskedModel
@@ -250,6 +251,14 @@ def test_every_token_of_a_long_text_has_states_of_the_window_nearest_to_it():
     np.testing.assert_allclose(found.vectors[:, :7], states_by_hand(one, ids[:10])[:, 1:8], atol=2e-6)
     np.testing.assert_allclose(found.vectors[:, 8:12], states_by_hand(one, ids[5:15])[:, 4:8], atol=2e-6)
     np.testing.assert_allclose(found.vectors[:, 48:], states_by_hand(one, ids[40:])[:, 9:11], atol=2e-6)
+
+
+@pytest.mark.parametrize("made", [MaskedModel.layers, lambda one, texts: BackboneReader(one).layers(texts)])
+def test_long_texts_are_not_read_ahead_of_their_states(made):
+    asked = []
+    texts = (asked.append(number) or "the" + " " * 70_000 for number in range(64))
+    assert next(made(model(), texts)).vectors.shape == (3, 1, 8)
+    assert len(asked) == 1
 
 
 def test_windows_share_out_texts():

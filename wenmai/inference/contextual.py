@@ -5,7 +5,6 @@ The state of a word is the mean of the states of the pieces that overlap it, in 
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +19,7 @@ from wenmai.inference.backbones import Row
 from wenmai.inference.elmo_model import ElmoModel
 from wenmai.inference.embedding import Pooling, StateBatch, chosen_layers, state_batches_of
 from wenmai.inference.families import readable_backbone
-from wenmai.inference.framing import covering, grouped
+from wenmai.inference.framing import covering, grouped, portions
 from wenmai.inference.layers import Layers
 from wenmai.inference.masked_model import MaskedModel
 from wenmai.inference.mixing import Mixed
@@ -32,7 +31,7 @@ _log = logging.getLogger(__name__)
 Rows = npt.NDArray[np.float32]
 Spans = Sequence[tuple[int, int]]
 
-_FEWER = 64  # texts of which all layers are kept at once
+_FEWER = 64  # texts at most of which all layers are kept at once
 _BATCH_TOKENS = {"cpu": 2048, "cuda": 32_768}
 
 
@@ -175,7 +174,7 @@ class BackboneReader:
 
     def _layers(self, given: Iterator[str]) -> Iterator[Layers]:
         backbone = self._backbone
-        while chunk := list(islice(given, _FEWER)):
+        for chunk in portions(given, _FEWER):
             pieces = [backbone.pieces(text) for text in chunk]
             ids = [number for one in pieces for number in one.ids]
             sizes = np.array([len(one.ids) for one in pieces], np.int64)

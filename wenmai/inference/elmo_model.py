@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from wenmai.inference.embedding import (
     embed_tokens,
     embed_words,
 )
+from wenmai.inference.framing import portions
 from wenmai.inference.language_model import Context, LanguageModel
 from wenmai.inference.layers import Layers
 from wenmai.inference.mixing import MixConfig, Mixed, shown_mix
@@ -230,7 +230,7 @@ class ElmoModel(Network):
             yield Layers(tokens, offsets, vectors)
 
     def _layers(self, lines: Iterator[str]) -> Iterator[Layers]:
-        while chunk := list(islice(lines, _CHUNK)):
+        for chunk in portions(lines, _CHUNK):
             words = [self.words(text) for text in chunk]
             found = self._vectors([tokens for tokens, _ in words])
             for (tokens, offsets), vectors in zip(words, found, strict=True):

@@ -1,6 +1,6 @@
 """Texts as the rows of an encoder: special tokens around them, batches of like lengths, windows of long ones."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -11,13 +11,15 @@ from torch import Tensor
 
 from wenmai.core.errors import FormatError
 from wenmai.nn.encoder import TextEncoder
+from wenmai.text.encodable import require_text
 from wenmai.text.tokenizer import Tokenizer
 
-__all__ = ["FramedBatch", "Framer", "Windows", "centred", "covering", "grouped", "joined", "tokens_at_once"]
+__all__ = ["FramedBatch", "Framer", "Windows", "centred", "covering", "grouped", "joined", "portions", "tokens_at_once"]
 
 Ints = npt.NDArray[np.int64]
 
 _BATCH_TOKENS = {"cpu": 4096, "cuda": 32_768}
+_CHARACTERS = 1 << 16  # of texts whose states in all layers are in memory at once
 _ENOUGH = 256  # tokens of a batch that need not be joined by others of clearly unlike length
 _ALIKE = 7 / 8
 _LEFT_OUT = 1 / 4  # of a token in the budget: one of padding where texts are read without it, but are put into it again
@@ -26,6 +28,21 @@ _LEFT_OUT = 1 / 4  # of a token in the budget: one of padding where texts are re
 def tokens_at_once(device: torch.device) -> int:
     """Returns how many tokens an encoder reads at once: more need memory and save no time."""
     return _BATCH_TOKENS.get(device.type, _BATCH_TOKENS["cuda"])
+
+
+def portions(texts: Iterable[str], most: int) -> Iterator[list[str]]:
+    """Yields texts in groups of so many at most, of long ones fewer, whose states in all layers have room in memory."""
+    found: list[str] = []
+    room = _CHARACTERS
+    for text in texts:
+        require_text(text)
+        found.append(text)
+        room -= len(text)
+        if len(found) == most or room <= 0:
+            yield found
+            found, room = [], _CHARACTERS
+    if found:
+        yield found
 
 
 def grouped(lengths: Ints, *, max_tokens: int, unpads: bool = False) -> Iterator[Ints]:

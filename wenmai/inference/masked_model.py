@@ -17,7 +17,7 @@ from wenmai.core.tensors import require_numbers
 from wenmai.inference.architecture import Network, read_architecture, read_tokenizer
 from wenmai.inference.embedding import InContext, Pooling, Rows, StateBatch, embed_texts, embed_tokens, embed_words
 from wenmai.inference.embedding_config import EmbeddingConfig
-from wenmai.inference.framing import Framer, covering, joined
+from wenmai.inference.framing import Framer, covering, joined, portions
 from wenmai.inference.layers import Layers
 from wenmai.inference.options import require_positive
 from wenmai.inference.pseudo import mask_probabilities, pseudo_log_probs, require_predictions
@@ -34,7 +34,7 @@ __all__ = ["MaskedModel", "build"]
 _log = logging.getLogger(__name__)
 
 _CHUNK = 512  # lines that are sorted by length and scored together
-_FEWER = 64  # texts of which all layers are kept at once
+_FEWER = 64  # texts at most of which all layers are kept at once
 _MASK = "[MASK]"  # what stands for a mask, whatever the tokenizer calls it
 
 
@@ -284,7 +284,7 @@ class MaskedModel(Network):
 
     def _layers(self, texts: Iterator[str]) -> Iterator[Layers]:
         framer, size = self._framer, (self.num_layers + 1, self.vector_size)
-        while chunk := list(islice(texts, _FEWER)):
+        for chunk in portions(texts, _FEWER):
             encodings = [self.tokenizer.encode(text) for text in chunk]
             rows = [one.ids for one in encodings]
             self._warn_of_unknown(rows)

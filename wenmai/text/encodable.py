@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from wenmai.core.errors import CorpusError, FormatError
 
-__all__ = ["FOREIGN", "MUCH_UNKNOWN", "encodable", "explaining", "is_panic", "separators_between"]
+__all__ = ["FOREIGN", "MUCH_UNKNOWN", "encodable", "explaining", "is_panic", "require_text", "separators_between"]
 
 MUCH_UNKNOWN = 0.2
 """Share of pieces that a vocabulary lacks which is worth a note."""
@@ -27,7 +27,7 @@ def separators_between(first: str, segments: int) -> int:
 def explaining(texts: Sequence[str]) -> Iterator[None]:
     """Says what is wrong with texts, or the tokenizer, where the library only fails, or takes two texts for one."""
     for text in texts:
-        _require_text(text)
+        require_text(text)
     try:
         yield
     except BaseException as error:
@@ -49,7 +49,7 @@ def encodable(texts: Iterable[str]) -> Iterator[str]:
         raise CorpusError("texts from Python are an iterable of strings, not one string")
     empty = True
     for text in texts:
-        _require_text(text)
+        require_text(text)
         _check_encodable(text)
         empty = empty and not text.strip()
         yield text
@@ -57,7 +57,12 @@ def encodable(texts: Iterable[str]) -> Iterator[str]:
         raise CorpusError("no vocabulary can be made of the texts: there are none, or all are empty")
 
 
-def _require_text(text: object) -> None:
+def require_text(text: object) -> None:
+    """Makes sure that something from Python is a text.
+
+    Raises:
+        CorpusError: if it is none.
+    """
     if not isinstance(text, str):
         raise CorpusError(f"texts from Python are strings; one is {type(text).__name__}")
 
