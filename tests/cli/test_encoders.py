@@ -116,6 +116,7 @@ def test_settings_that_do_not_fit_are_refused_before_the_text_is_read(runs):
         ("bert", {"heads": ("mlm", "pair"), "pooler": "tanh"}, "is not trained with pairs=none"),
         ("bert", {"pooler": "tanh"}, "pooler=tanh would not be trained"),
         ("bert", {"short_length": 512}, "short_length=512 is more than max_length=128"),
+        ("bert", {"seed": 2**63}, "seed=9223372036854775808: expected less than 9223372036854775808"),
     ):
         with pytest.raises(SettingError, match=said):
             plan(system, runs / "text.txt", **wrong)

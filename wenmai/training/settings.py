@@ -61,7 +61,7 @@ class LoopConfig:
     device: Annotated[Literal["auto", "cpu", "cuda"], Doc("auto: a GPU if there is one")] = "auto"
     compile: Annotated[bool, Doc("compile the model with torch.compile; needs a C++ compiler on CPUs")] = False
     threads: Annotated[int | None, Ge(1), Doc("threads on the CPU; none: one for each processor core")] = None
-    seed: Annotated[int, Ge(0), Doc("decides every random draw")] = 1
+    seed: Annotated[int, Ge(0), Lt(2**63), Doc("decides every random draw")] = 1
     checkpoint_seconds: Annotated[float, Ge(0), Doc("seconds between checkpoints, at least")] = 600.0
     tensorboard: Annotated[bool, Doc("write the curves for TensorBoard too; needs the extra tensorboard")] = False
 
