@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from wenmai.inference.backbones import joined_ids
-from wenmai.inference.families import backbone_like
+from wenmai.inference.families import backbone_like, backbone_of
 from wenmai.inference.masked_model import MaskedModel
 from wenmai.models.bert import Bert, BertConfig
 from wenmai.text.tokenizer import Tokenizer, TokenizerConfig
@@ -73,3 +73,12 @@ def test_weights_of_attention_are_dropped_no_more_than_states(dropout, expected)
     encoder = backbone_like(MaskedModel(Bert(config, vocab_size=tokenizer.vocab_size), tokenizer))
     again = encoder.again(pooler=False, dropout=dropout).module.config
     assert (again.dropout, again.attention_dropout) == expected
+
+
+def test_an_encoder_that_predicts_from_the_state_before_is_trained_on_like_any_other():
+    tokenizer = backbone("characters").tokenizer
+    config = BertConfig(**SIZES, heads=("mlm",), shifted=True, dropout=0.0, attention_dropout=0.0)
+    base = MaskedModel(Bert(config, vocab_size=tokenizer.vocab_size), tokenizer)
+    again = backbone_of(base, pooler=False, dropout=None, fresh=False)
+    read = [one.last(one.fed([one.framed([5, 6, 7])]), None) for one in (backbone_like(base), again)]
+    torch.testing.assert_close(*read)

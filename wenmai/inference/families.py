@@ -84,7 +84,7 @@ class _Bert(Backbone):
         return found
 
     def again(self, *, pooler: bool, dropout: float | None) -> "_Bert":
-        config = replace(self.module.config, heads=(), labels=())
+        config = replace(self.module.config, heads=(), labels=(), shifted=False)
         config = config if pooler else replace(config, pooler="none")
         config = _dropped(config, dropout)
         return _Bert(type(self.module)(config, vocab_size=self.module.vocab_size), self._tokenizer)
