@@ -267,6 +267,13 @@ def test_a_data_set_may_be_measured_on_a_file(tmp_path, monkeypatch):
         open_probe_set(str(tmp_path / "two.tsv"), task="classification")
 
 
+def test_texts_that_return_are_not_counted_twice(tmp_path):
+    rows = [f"{text}\t{label}" for text, label in (("a b", "x"), ("c d", "y")) for _ in range(40)]
+    (tmp_path / "few.tsv").write_text("\n".join(["text\tlabel", *rows]))
+    with pytest.raises(CorpusError, match=r"few\.tsv.*: a probe needs more different texts than [12]; give"):
+        open_probe_set(f"{tmp_path}/few.tsv", task="classification")
+
+
 def test_sets_of_the_same_title_are_told_apart(folder, tmp_path):
     written(tmp_path / "train.tsv", (folder / "train.tsv").read_text().splitlines()[:60])
     specs = [f"{place}/train.tsv" for place in (folder, tmp_path)]
@@ -289,7 +296,7 @@ MISTAKES = [
     ({"on": "{}/train.tsv", "task": "span"}, SettingError, "a probe is for"),
     ({"on": "data:sst2", "task": "tagging"}, SettingError, "not for tagging"),
     ({"on": "{}/one.tsv", "task": "classification"}, CorpusError, "all training examples have the label 'x'"),
-    ({"on": "{}/few.tsv,{}/test.tsv", "task": "classification"}, CorpusError, "too few"),
+    ({"on": "{}/few.tsv,{}/test.tsv", "task": "classification"}, CorpusError, "more different texts"),
     ({"on": "{}/few.tsv", "task": "classification"}, CorpusError, "to measure on; name what to measure on, TRAIN,TEST"),
     ({"on": "{}/train.tsv,{}/one.tsv", "task": "classification"}, CorpusError, "no label is one of those"),
     ({"on": "{}/text.txt", "task": "tagging"}, CorpusError, "text.txt"),

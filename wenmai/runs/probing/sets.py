@@ -210,7 +210,8 @@ def _made(
     choose = [one for one in learnt if _chooses(one)]
     where = train.describe()
     if not fit or not choose:
-        raise CorpusError(f"{where}: {len(learnt):,} examples are too few for a probe; give at least 20")
+        count = len({_text(example) for example in learnt})
+        raise CorpusError(f"{where}: a probe needs more different texts than {count:,}; give at least 20")
     left_out = stats.left_out()
     if test.part == "all":  # else both parts are of one file
         left_out += stats_measured.left_out()
@@ -236,7 +237,10 @@ def _made(
     return found
 
 
+def _text(example: Any) -> str:  # noqa: ANN401  of any task
+    return example[0] if isinstance(example[0], str) else " ".join(example[0])
+
+
 def _chooses(example: Any) -> bool:  # noqa: ANN401  of any task
     """Whether an example is one to choose by; equal texts are on the same side."""
-    text = example[0] if isinstance(example[0], str) else " ".join(example[0])
-    return zlib.crc32(b"probe " + text.encode("utf-8", "surrogatepass")) % 1000 < 1000 * _CHOOSING
+    return zlib.crc32(b"probe " + _text(example).encode("utf-8", "surrogatepass")) % 1000 < 1000 * _CHOOSING
