@@ -101,14 +101,13 @@ class Corpus:
         Raises:
             CorpusError: if one of them is missing, matches nothing, or is a folder without files.
         """
-        given = list(map(str, paths))
-        names = [name if name == "-" else os.path.abspath(os.path.expanduser(name)) for name in given]
-        if not all(given) or not names:
+        names = list(map(str, paths))
+        if not names or not all(names):
             raise CorpusError("no corpus was named; expected at least one file, folder, glob, or - for standard input")
+        names = [name if name == "-" else os.path.abspath(os.path.expanduser(name)) for name in names]
         if names.count("-") > 1:
             raise CorpusError("standard input (-) was named twice, but can be read only once")
-        files: list[_File] = []
-        skipped_files = 0
+        files, skipped_files = list[_File](), 0
         for name in names:
             found, skipped = _files_of(name)
             files += found
