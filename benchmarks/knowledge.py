@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.finetuned import LANGUAGES, Model, measure_sets, summarised
+from benchmarks.finetuned import LANGUAGES, Model, margin, measure_sets
 from benchmarks.harness import Bench, Results, public_name
 from benchmarks.knowledge_jobs import MOST
 from benchmarks.result import Numbers, Result, Rows
@@ -167,6 +167,7 @@ def _ratios(rows: Rows, others: Rows) -> list[float]:
 
 def _interval(rows: Rows) -> str:
     """The share of names; its interval over texts, or with several runs over their seeds."""
-    if len(rows) == 1:
-        return f"**{rows[0]['exact']:.1%}** [{rows[0]['low']:.1%}, {rows[0]['high']:.1%}]"
-    return summarised([*values(rows, "exact").values()])
+    shares = [*values(rows, "exact").values()]
+    if len(shares) > 1:
+        return f"**{statistics.mean(shares):.1%}** ± {margin(shares):.1%}"
+    return f"**{shares[0]:.1%}** [{rows[0]['low']:.1%}, {rows[0]['high']:.1%}]" if shares else "-"

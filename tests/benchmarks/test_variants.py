@@ -64,6 +64,7 @@ def test_levels_of_masking_are_compared_with_the_basic_one() -> None:
     assert (gained.value, gained.met) == ("+0.0050", True)
     assert len(found) == 2  # nothing is a multiple of no name
     text = page_text(results)
+    assert f"| Chinese | {whole} | one token after the other | 61 | **15.0%** ± 63.5% | **1.50** (1.00, 2.00) |" in text
     assert "| Chinese: recovered, by the tokens of the name | 2 |\n| --- | --: |\n| characters | 10.0% |" in text
     assert "| Chinese, fine-tuned, all examples | CLUENER | OCNLI |" in text
     assert f"| {whole} | +0.0300 ± 0.1271 | **-0.0200** ± 0.0000 | +0.0050 |" in text
