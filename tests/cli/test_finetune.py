@@ -48,6 +48,7 @@ def test_texts_are_classified(shell, tune):
     run = tune("classification")
     assert shell("classify", run, "a b", "h", "").out.splitlines()[2] == ""
     assert "which has vectors of texts alone; --words takes" in shell("embed", run, "a b", "--words", code=6).err
+    assert "its words have vectors in sentences only; add --in SENTENCE" in shell("nearest", run, "a", code=2).err
     (found,) = rows(shell("classify", run, "a b", "--k", "2", "--json"))
     assert {one["label"] for one in found["labels"]} == {"early", "late"}
     (shell.folder / "more.tsv").write_text((shell.folder / "classes.tsv").read_text() + "\tearly\n")

@@ -97,12 +97,14 @@ def nearest(
         raise SettingError(f"{named}: for a word in a sentence; add --in SENTENCE")
     given += [] if word is None else [word]
     opened = Run(run, device)
-    verbs = opened.task.verbs
-    if "nearest" not in verbs and "embed" in verbs and hasattr(opened.model_for("embed"), "embed_words"):
-        raise SettingError(
-            f"{run}: its words have vectors in sentences only; add --in SENTENCE, or make static vectors by "
-            f"`wenmai distil`"
-        )
+    if "nearest" not in opened.task.verbs:
+        from wenmai.runs.occurrences import has_words_in_context
+
+        if has_words_in_context(opened):
+            raise SettingError(
+                f"{run}: its words have vectors in sentences only; add --in SENTENCE, or make static vectors by "
+                f"`wenmai distil`"
+            )
     vectors = opened.vectors
     questions = [given] if given and given != ["-"] and file is None else _questions(given, file)
     for question in questions:

@@ -37,6 +37,7 @@ __all__ = [
     "default_index",
     "distil",
     "fingerprint",
+    "has_words_in_context",
     "index",
     "index_settings",
     "nearest_in_context",
@@ -69,6 +70,15 @@ def occurrence_settings(settings: dict[str, Any]) -> OccurrenceConfig:
     return found
 
 
+def has_words_in_context(run: Run) -> bool:
+    """Whether the model of a run gives words vectors that depend on their sentences."""
+    if {"nearest", "translate"} & set(run.task.verbs) or not hasattr(run.model, "module"):
+        return False
+    from wenmai.inference.contextual import has_context
+
+    return has_context(run.model)
+
+
 def reader_for(run: Run, layer: str | None) -> Any:  # noqa: ANN401  a Reader
     """Returns how the states of words in context are read from the model of a run.
 
@@ -76,12 +86,10 @@ def reader_for(run: Run, layer: str | None) -> Any:  # noqa: ANN401  a Reader
         RunError: if each of its words has one vector in all sentences, or none.
         SettingError: if there is no such layer.
     """
-    static = {"nearest", "translate"} & set(run.task.verbs) or run.recipe.system == "ngram"
-    if not static:
-        from wenmai.inference.contextual import has_context, reader_of
+    if has_words_in_context(run):
+        from wenmai.inference.contextual import reader_of
 
-        if has_context(run.model):
-            return reader_of(run.model, layer)
+        return reader_of(run.model, layer)
     raise RunError(
         f"{run.path}: is a run of {run.recipe.system}, which has no words in context; name one of bert, elmo or "
         "gpt, or an imported encoder"
