@@ -7,6 +7,8 @@ import pytest
 
 import wenmai
 from wenmai.core.errors import CorpusError, FormatError, RunError, SettingError
+from wenmai.core.folder import file_sha256
+from wenmai.runs.compare_systems import compare_systems
 from wenmai.runs.train import Callback
 from wenmai.runs.translation import write_attention
 
@@ -236,6 +238,19 @@ def test_translators_are_compared_on_pairs(runs, tmp_path):
         wenmai.compare([runs["transformer"], runs["blind"]], out=tmp_path / "other", on=[str(test)])
     with pytest.raises(SettingError, match="name at least one test set: --on FILE, for translators"):
         wenmai.compare(chosen, out=tmp_path / "other")
+
+
+def test_a_translator_of_pairs_that_have_changed_is_not_taken_again(tmp_path):
+    pairs, out = tmp_path / "pairs.tsv", tmp_path / "both"
+    pairs.write_text("".join(f"{source}\t{target}\n" for source, target in PAIRS))
+    run = wenmai.train("transformer", pairs, out=out / "transformer", quiet=True, **TINY)
+    (source,) = run.corpus["sources"]
+    assert source == {"path": str(pairs), "bytes": pairs.stat().st_size, "sha256": file_sha256(pairs)}
+    again = {"out": out, "settings": TINY, "on": [str(pairs)], "beam": 1, "quiet": True}
+    assert compare_systems(["transformer"], [pairs], **again).corpus.name == "pairs.tsv"
+    pairs.write_text("".join(f"{source}\t{target}\n" for source, target in some_pairs(seed=2)))
+    with pytest.raises(RunError, match="transformer: was trained on files that have changed since"):
+        compare_systems(["transformer"], [pairs], **again)
 
 
 # --- attention --------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ class EncodedCorpus:
     def describe(self) -> dict[str, Any]:
         """Returns what a run records of its corpus, as JSON values."""
         return {
-            "sources": [{"path": str(path), "bytes": size, "sha256": sha} for path, size, sha in self.sources],
+            "sources": [file.as_json() for file in self.sources],
             "text": self.text,
             "stats": asdict(self.stats),
         }

@@ -96,7 +96,7 @@ class EncodedLabelled:
     def describe(self) -> dict[str, Any]:
         """Returns what a run records of its text, as JSON values."""
         return {
-            "sources": [{"path": str(path), "bytes": size, "sha256": sha} for path, size, sha in self.sources],
+            "sources": [file.as_json() for file in self.sources],
             "stats": asdict(self.stats),
         }
 

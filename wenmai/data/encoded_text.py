@@ -206,7 +206,7 @@ def encode_text(
     key += [] if marker is None else marker.identity()
     fingerprint = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()
     folder = (cache or cache_folder()) / "texts"
-    files = tuple({"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in hashes)
+    files = tuple(file.as_json() for file in hashes)
     if found := opened(folder / fingerprint, EncodedText.open):
         return replace(found, sources=corpus.sources, files=files)
 

@@ -310,8 +310,7 @@ class TransliterationData:
     def describe(self) -> dict[str, Any]:
         """Sources and statistics, as JSON values."""
         return {
-            "sources": [{"path": path, "bytes": size, "sha256": sha} for path, size, sha in self.files]
-            or [{"path": name} for name in self.names],
+            "sources": [file.as_json() for file in self.files] or [{"path": name} for name in self.names],
             "text": {},
             "stats": asdict(self.train.stats),
             "valid": None if self.valid is None else asdict(self.valid.stats),

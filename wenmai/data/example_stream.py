@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from wenmai.core.errors import CorpusError
-from wenmai.core.folder import file_sha256
 from wenmai.core.task_names import TaskName
-from wenmai.data.corpus import FileHash
+from wenmai.data.corpus import FileHash, file_hashes
 from wenmai.data.datasets import Dataset
 from wenmai.data.drawing import drawn
 from wenmai.data.example_files import Reading, Sentence, count_unlabelled, is_empty
@@ -165,10 +164,7 @@ class Examples:
         Raises:
             CorpusError: if a file cannot be read.
         """
-        try:
-            return [FileHash(str(path), path.stat().st_size, file_sha256(path)) for path in self.paths]
-        except OSError as error:
-            raise CorpusError(f"{error.filename}: cannot be read ({error.strerror})") from None
+        return file_hashes(self.paths)
 
     def fingerprint(self) -> str:
         """Returns a hash of the examples, equal for equal examples wherever they are from.

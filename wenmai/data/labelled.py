@@ -24,8 +24,7 @@ from typing_extensions import Doc
 
 from wenmai.config.recipe import Located
 from wenmai.core.errors import CorpusError, SettingError, nearest_name
-from wenmai.core.folder import file_sha256
-from wenmai.data.corpus import FileHash, Progress
+from wenmai.data.corpus import FileHash, Progress, file_hashes
 from wenmai.data.lines import beginning, delimiter_of, numbered_lines, plain_name, rows_of
 from wenmai.data.sources import absolute_name
 from wenmai.text.settings import TextConfig
@@ -167,10 +166,7 @@ class Labelled:
         Raises:
             CorpusError: if a file cannot be read.
         """
-        try:
-            return [FileHash(str(path), path.stat().st_size, file_sha256(path)) for path in self.paths]
-        except OSError as error:
-            raise CorpusError(f"{error.filename}: cannot be read ({error.strerror})") from None
+        return file_hashes(self.paths)
 
     def fingerprint(self) -> str:
         """Returns a hash of the content and of how it is read.

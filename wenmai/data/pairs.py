@@ -19,8 +19,7 @@ from typing_extensions import Doc
 from wenmai.config.recipe import Located
 from wenmai.core.compressed import reading
 from wenmai.core.errors import CorpusError
-from wenmai.core.folder import file_sha256
-from wenmai.data.corpus import FileHash, Progress
+from wenmai.data.corpus import FileHash, Progress, file_hashes
 
 __all__ = ["Pairs", "PairsConfig", "PairsStats", "read_pairs"]
 
@@ -126,16 +125,17 @@ class Pairs:
         """Returns a name of the pairs for messages."""
         return ",".join(self.sources) or "pairs from Python"
 
+    def swapped(self) -> "Pairs":
+        """Returns the same pairs with their sides exchanged."""
+        return Pairs(form=self._form, paths=self._paths, sources=self.sources, items=self._items, swap=not self.swap)
+
     def hashes(self) -> list[FileHash]:
         """Returns what identifies the content of each file; nothing for pairs from Python.
 
         Raises:
             CorpusError: if a file cannot be read.
         """
-        try:
-            return [FileHash(str(path), path.stat().st_size, file_sha256(path)) for path in self._paths]
-        except OSError as error:
-            raise CorpusError(f"{error.filename}: cannot be read ({error.strerror})") from None
+        return file_hashes(self._paths)
 
     def fingerprint(self) -> str:
         """Returns a hash of the content and of how it is read.

@@ -1,7 +1,7 @@
 """The training data of a translator: pairs encoded, split, and reopened when a training is resumed."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -13,16 +13,16 @@ import numpy.typing as npt
 from wenmai.core.errors import CorpusError
 from wenmai.core.folder import writing_json
 from wenmai.data.cached import kept, reopened, reopened_part, stored_head
-from wenmai.data.corpus import Progress
+from wenmai.data.corpus import FileHash, Progress
 from wenmai.data.encoded_pairs import EncodedPairs, encode_pairs
-from wenmai.data.pairs import PairsConfig, PairsStats, read_pairs
+from wenmai.data.pairs import Pairs, PairsConfig, PairsStats, read_pairs
 from wenmai.text.pieces import JointTokenizerConfig
 from wenmai.text.tokenizer import Tokenizer
 
 __all__ = ["TranslationData", "read_translation_data"]
 
 _SET_ASIDE, _MOST_ASIDE = 0.02, 1000  # fraction of the pairs to validate on where none are given, and how many at most
-_ROOM, _VERSION = "translations", 1
+_ROOM, _VERSION = "translations", 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,14 +34,14 @@ class TranslationData:
         valid: The pairs to validate on; None: some of ``train``.
         source: Tokenizer of the source.
         target: Tokenizer of the target; the same object where they are joint.
-        names: Names of the training pairs.
+        files: The files of the training pairs, as they were read; none for pairs from Python.
     """
 
     train: EncodedPairs
     valid: EncodedPairs | None
     source: Tokenizer
     target: Tokenizer
-    names: tuple[str, ...]
+    files: tuple[FileHash, ...] = ()
 
     @property
     def train_numbers(self) -> npt.NDArray[np.int64]:
@@ -68,7 +68,7 @@ class TranslationData:
     def describe(self) -> dict[str, Any]:
         """Sources and statistics."""
         return {
-            "sources": [{"path": name} for name in self.names],
+            "sources": [file.as_json() for file in self.files],
             "text": {},
             "stats": asdict(self.train.stats),
             "valid": None if self.valid is None else asdict(self.valid.stats),
@@ -79,7 +79,7 @@ class TranslationData:
         kept(_ROOM, self.fingerprint, self._save)
 
     def _save(self, folder: Path) -> None:
-        head = {"version": _VERSION, "train": self.train.fingerprint, "names": self.names}
+        head = {"version": _VERSION, "train": self.train.fingerprint, "files": [file._asdict() for file in self.files]}
         head["valid"] = None if self.valid is None else self.valid.fingerprint
         writing_json(folder / "data.json", head | {"joint": self.source is self.target})
         self.source.save(folder / "source-tokenizer.json")
@@ -99,12 +99,12 @@ class TranslationData:
                 valid=None if head["valid"] is None else reopened_part("pairs", head["valid"], EncodedPairs.open),
                 source=source,
                 target=source if head["joint"] else Tokenizer.load(folder / "target-tokenizer.json"),
-                names=tuple(head["names"]),
+                files=tuple(FileHash(**file) for file in head["files"]),
             )
 
 
 def read_translation_data(
-    spec: str | Path | Iterable[tuple[str, str]],
+    pairs: Pairs,
     config: PairsConfig,
     tokenizer: JointTokenizerConfig,
     *,
@@ -115,8 +115,8 @@ def read_translation_data(
     """Reads, tokenizes and encodes pairs.
 
     Args:
-        spec: What names or holds the pairs.
-        config: How to read them, and the validation pairs.
+        pairs: The pairs; files, or pairs that can be read again.
+        config: Which side is the source, and the validation pairs.
         tokenizer: How to make the tokenizers.
         longest: Most tokens of a side that the model takes; pairs with more are left out, as with ``config.longest``.
         inherited: Existing tokenizers of source and target.
@@ -126,7 +126,8 @@ def read_translation_data(
     Raises:
         CorpusError: if the text cannot be read, or has too few pairs.
     """
-    pairs = read_pairs(spec, swap=config.swap)
+    pairs = pairs.swapped() if config.swap else pairs
+    files = tuple(pairs.hashes())
 
     def read() -> Iterator[tuple[str, str]]:
         return pairs.read(PairsStats(), progress=progress)
@@ -149,7 +150,9 @@ def read_translation_data(
             f"{train.stats.too_long} of more than {longest} tokens on a side, {train.stats.empty} with an empty side); "
             f"name a validation set (--valid), or give at least {_aside_every(len(train))} pairs"
         )
-    data = TranslationData(train=train, valid=valid, source=source, target=target, names=pairs.sources)
+    if tuple(pairs.hashes()) != files:
+        raise CorpusError(f"{pairs.describe()}: changed while it was read; run again when nothing writes to it")
+    data = TranslationData(train=train, valid=valid, source=source, target=target, files=files)
     data.keep()
     return data
 

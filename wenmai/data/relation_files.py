@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from wenmai.core.errors import CorpusError, SettingError
-from wenmai.core.folder import file_sha256
 from wenmai.data.catalogue import resolve
+from wenmai.data.corpus import FileHash, file_hashes
 from wenmai.data.drawing import drawn
 from wenmai.data.lines import beginning, plain_name
 from wenmai.data.pubtator import TreeNumbers, read_pubtator, read_tree_numbers
@@ -57,6 +57,14 @@ class OpenedDocuments:
     def describe(self) -> str:
         """Returns a name of the documents for messages."""
         return ", ".join(self.sources) or _PYTHON
+
+    def hashes(self) -> list[FileHash]:
+        """Returns what identifies the content of each file; nothing for documents from Python.
+
+        Raises:
+            CorpusError: if a file cannot be read.
+        """
+        return file_hashes(self.paths)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -246,7 +254,8 @@ def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed
     meanings = {}
     if config.meanings is not None:
         meanings = relation_names(_located(config.meanings, "a JSON file of what relations mean")[1])
-    files = {*opened.paths, *(named.paths if config.valid is not None else ())}
+    trained = opened.hashes()
+    files = dict.fromkeys([*trained, *named.hashes()], True) | dict.fromkeys(trained, False)  # only to validate on?
     return RelationData(
         fingerprint=digest.hexdigest(),
         train=train,
@@ -255,15 +264,7 @@ def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed
         types=tuple(types),
         meanings=meanings,
         seen=frozenset(facts_of(train)),
-        sources=[
-            {
-                "path": str(path),
-                "bytes": path.stat().st_size,
-                "sha256": file_sha256(path),
-                "valid": path not in opened.paths,
-            }
-            for path in sorted(files)
-        ],
+        sources=[file.as_json() | {"valid": valid} for file, valid in files.items()],
         stats={
             "documents": len(train),
             "sentences": sum(len(one.sentences) for one in train),

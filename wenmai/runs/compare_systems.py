@@ -85,7 +85,8 @@ def _require_same_text(run: Path, source: Any) -> None:  # noqa: ANN401  what a 
     if not (run / CORPUS).exists() or not hasattr(source, "hashes"):
         return
     now = {file.sha256 for file in source.hashes() or ()}
-    before = {one.get("sha256") for one in Run(run).corpus.get("sources", ()) if isinstance(one, Mapping)}
+    read = [one for one in Run(run).corpus.get("sources", ()) if isinstance(one, Mapping)]
+    before = {one.get("sha256") for one in read if not one.get("valid")}
     if before and None not in before and before != now:
         raise RunError(f"{run}: was trained on files that have changed since; choose another --out for these")
 

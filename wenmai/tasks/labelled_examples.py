@@ -133,12 +133,9 @@ class LabelledExamples(Source):
             digest.update(json.dumps(example).encode() + b"\n")
             if (weight := weight_of(example)) != 1:
                 digest.update(str(weight).encode())
-        files = dict.fromkeys(opened.hashes(), False)  # whether it only says which state is the best
-        files |= {} if measured is None else {file: True for file in measured.hashes() if file not in files}
-        sources = [
-            {"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256, "valid": valid}
-            for file, valid in files.items()
-        ]
+        trained, others = opened.hashes(), [] if measured is None else measured.hashes()
+        files = dict.fromkeys([*trained, *others], True) | dict.fromkeys(trained, False)  # only to validate on?
+        sources = [file.as_json() | {"valid": valid} for file, valid in files.items()]
         names = dict.fromkeys(types_of(labels) if self._task == "tagging" else labels)
         if self._task == "tagging":
             kept = set(types_of(tag for example in train for tag in example.tags))

@@ -223,4 +223,4 @@ def sources_of(path: Path) -> list[dict[str, Any]]:
         CorpusError: if it is not there.
     """
     hashes = Corpus.of_paths([path]).hashes() or []
-    return [{"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in hashes]
+    return [file.as_json() for file in hashes]

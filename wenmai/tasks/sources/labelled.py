@@ -100,7 +100,7 @@ class LabelledTexts(LabelledSource):
             valid_texts, valid_labels = _single_labels(measured, LabelledStats())
             valid = segmented(valid_texts, text), valid_labels
             fingerprint += measured.fingerprint()
-        sources = tuple({"path": file.path, "bytes": file.size_bytes, "sha256": file.sha256} for file in named.hashes())
+        sources = tuple(file.as_json() for file in named.hashes())
         return SegmentedTexts(fingerprint, segmented(texts, text), labels, stats, sources, valid)
 
     def reopen(self, fingerprint: str) -> None:

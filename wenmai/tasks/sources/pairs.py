@@ -25,9 +25,9 @@ class Pairs(Source):
             corpus = list(corpus)  # it can be read only once
         named = isinstance(corpus, list | tuple) and all(isinstance(part, str | Path) for part in corpus)
         spec = ",".join(str(part) for part in corpus) if named and corpus else corpus
-        sources = read_pairs(spec).sources
+        pairs = read_pairs(spec)
         hints = SUGGESTED_SETTINGS if spec == "builtin:numerals" else {}
-        return Opened(spec, hints, (",".join(sources),) if sources else (), bool(sources))
+        return Opened(pairs, hints, (",".join(pairs.sources),) if pairs.sources else (), bool(pairs.sources))
 
     def read(self, recipe: Recipe, source: Any, progress: ReadProgress, base: Any) -> TranslationData:  # noqa: ANN401
         """Trains the tokenizers, unless the continued model has them, and encodes the pairs."""
