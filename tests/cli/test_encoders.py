@@ -227,3 +227,12 @@ def test_mistakes_are_explained_in_one_line(shell, runs, arguments, message):
     error = shell(verb, runs / "bert", *others, code=2).err
     assert message in error
     assert len(error.strip().splitlines()) == 1
+
+
+def test_a_name_with_sizes_of_its_own_continues_no_run_of_others(shell, runs):
+    arguments = ("bert-tiny", runs / "text.txt", "--from", runs / "bert", "--out", "run", "--steps", 1)
+    message = shell("train", *arguments, code=2).err
+    assert "embedding.weight of shape" in message  # and not the kind of its tokenizer, which nobody typed
+    assert "name the system that the continued run is of" in message
+    assert not (shell.folder / "run").exists()
+    assert "kind=bpe has no effect on a run" in shell("train", *arguments, "--kind", "bpe", code=2).err

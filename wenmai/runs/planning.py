@@ -34,7 +34,7 @@ def plan(
     if base is not None:
         start = Path(os.path.abspath(str(start)))
         preset = base.system != described.name and find_system(base.system).task == described.task
-        _inherit(base, described.name, task, chosen, chosen if preset else settings)
+        _inherit(base, described.name, task, chosen, typed=settings, meant=chosen if preset else settings)
     opened = task.source.open(corpus)
     hints = {name: value for name, value in opened.hints.items() if has_setting(task.sections, name)}
     chosen |= _without(_giving_way(hints, settings, task), chosen)
@@ -77,14 +77,23 @@ def overruled(settings: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[st
     return {**_without(settings, chosen), **chosen}
 
 
-def _inherit(base: Recipe, system: str, task: Task, chosen: dict[str, Any], meant: Mapping[str, Any]) -> None:
-    """Takes the settings that make the model from the continued run, unless they are given."""
+def _inherit(
+    base: Recipe,
+    system: str,
+    task: Task,
+    chosen: dict[str, Any],
+    *,
+    typed: Mapping[str, Any],
+    meant: Mapping[str, Any],
+) -> None:
+    """Takes the settings that make the model from the continued run, unless they are meant; a tokenizer's, if typed."""
     if not task.starts_from(find_system(base.system).load()):
         raise SettingError(f"a {base.system} run cannot be continued as {system}")
-    named = {name.partition(".")[2] or name for name in meant}
+    named, given = ({name.partition(".")[2] or name for name in settings} for settings in (meant, typed))
     for full, value in base.flat_settings().items():
         section, _, name = full.partition(".")
-        if section in task.inherited and name not in named and task.added.get(full, ...) != value:
+        stays = name not in (given if section == "tokenizer" else named)  # a tokenizer cannot be another
+        if section in task.inherited and stays and task.added.get(full, ...) != value:
             chosen.pop(name, None)
             chosen[full] = value
 

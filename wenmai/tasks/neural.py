@@ -294,7 +294,7 @@ def take_over(
             continue
         raise SettingError(
             f"the continued model has {name} of shape {have or 'none'}, the settings ask for {want or 'none'}; "
-            "leave out the settings of the model"
+            "leave out the settings of the model, and name the system that the continued run is of"
         )
     for name, parameter in new.items():
         rows = old[name]
