@@ -131,6 +131,33 @@ def test_partial_fit_goes_on_where_it_ended(flowers, kind):
     np.testing.assert_array_equal(again.coef_, parts.partial_fit(features[:10], wanted[:10]).coef_)
 
 
+@pytest.mark.parametrize("averaged", [False, True])
+@pytest.mark.parametrize("kind", [*CLASSIFIERS, LinearRegression])
+def test_partial_fit_takes_a_fitted_model_further(flowers, kind, averaged):
+    features, labels = flowers
+    options = {"averaged": averaged} if kind is Perceptron else {"solver": "gradient"}
+    wanted = features[:, 0] if kind is LinearRegression else labels
+    settings = {"epochs": 1, "learning_rate": 0.01, "shuffle": False, **options}
+    parts = kind(**settings).fit(features, wanted)
+    after_one = parts.coef_.copy()
+    again = pickle.loads(pickle.dumps(parts)).partial_fit(features, wanted)
+    whole = kind(**settings | {"epochs": 2}).fit(features, wanted)
+    np.testing.assert_allclose(parts.partial_fit(features, wanted).coef_, whole.coef_, rtol=1e-9)
+    np.testing.assert_array_equal(again.coef_, parts.coef_)
+    assert not np.array_equal(parts.coef_, after_one)
+
+
+@pytest.mark.parametrize("kind", [LinearRegression, LeastSquaresClassifier, LogisticRegression, SoftmaxRegression])
+def test_partial_fit_goes_on_from_the_best_weights(flowers, kind):
+    features, labels = flowers
+    wanted = features[:, 0] if kind is LinearRegression else labels
+    model = kind().fit(features, wanted)
+    before, score = model.coef_.copy(), model.score(features, wanted)
+    model.set_params(learning_rate=1e-6).partial_fit(features[:10], wanted[:10])
+    np.testing.assert_allclose(model.coef_, before, atol=1e-3)
+    assert abs(model.score(features, wanted) - score) < 0.01
+
+
 def test_classes_that_come_later_are_named_first(flowers):
     features, labels = flowers
     first = labels == "setosa"

@@ -141,17 +141,15 @@ class _LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         return sums / sizes, float(sums.sum() / count)
 
     def _train_further(self, features: Any, targets: Array, sample_weight: Any) -> Self:  # noqa: ANN401
-        """Makes one pass of gradient descent from where the last call ended, or from zeros."""
+        """Makes one pass of gradient descent from where the last training ended, or from zeros."""
         descent = self._descent(features, targets, sample_weight)
+        if hasattr(self, "coef_"):
+            descent.weights, descent.bias, descent.state, descent.drag, descent.mistakes = self._ended()
         passes = getattr(self, "_passes", 0)
-        if passes:
-            descent.weights, descent.bias, descent.state, descent.drag, descent.mistakes = self._parameters
         losses, mean = self._epoch(descent, passes, self.learning_rate)
         self.loss_curve_ = [*(self.loss_curve_ if passes else ()), mean]
         self.step_loss_curve_ = np.concatenate([self.step_loss_curve_, losses]) if passes else losses
         self.n_updates_ = descent.mistakes
-        found = (descent.weights, descent.bias, descent.state, descent.drag, descent.mistakes)
-        self._parameters: tuple[Array, Array, Array, Array, int] = found
         self._keep(descent)
         self._passes = passes + 1
         return self
@@ -160,7 +158,16 @@ class _LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
         weights, self.intercept_ = descent.settle()
         self.coef_ = np.ascontiguousarray(weights.T)
         self._passes = 0  # of partial_fit
+        self._steps: tuple[Array, Array, int] = descent.state, descent.drag, descent.mistakes
+        self._last: tuple[Array, Array] | None = (descent.weights, descent.bias) if descent.drag.size else None
         return self
+
+    def _ended(self) -> tuple[Array, Array, Array, Array, int]:
+        """What a descent goes on from; where ``coef_`` is an average, that of the last step."""
+        last = (np.atleast_2d(self.coef_).T, np.atleast_1d(self.intercept_)) if self._last is None else self._last
+        state, drag, mistakes = self._steps
+        weights, bias, state, drag = (np.array(part, order="C") for part in (*last, state, drag))
+        return weights, bias, state, drag, mistakes
 
     def _scores(self, features: Any) -> Array:  # noqa: ANN401
         check_is_fitted(self)
