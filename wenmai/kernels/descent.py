@@ -209,21 +209,21 @@ class Descent:
             tolerance: It ends when no number of the gradient is larger.
 
         Returns:
-            The mean loss before each iteration, without the penalty.
+            The mean loss after each iteration, without the penalty; where none was needed, that of the start.
 
         Raises:
             TrainingError: if the loss is no longer a number.
         """
         shape, split, count = self.weights.shape, self.weights.size, len(self.targets)
         curve: list[float] = []
-        at_start = [0.0]
+        latest = [0.0]
 
         def loss(parameters: Array) -> tuple[float, Array]:
             weights, bias = parameters[:split].reshape(shape), parameters[split:]
             losses, deltas = losses_and_deltas(self.objective, self.features @ weights + bias, self.targets)
             deltas *= self.importances[:, None] / count
             mean = float(losses @ self.importances / count)
-            at_start[0] = mean
+            latest[0] = mean
             slope = self.features.T @ deltas + 2 * self.l2 * weights
             of_bias = deltas.sum(axis=0) if self.fit_intercept else np.zeros_like(bias)
             return mean + self.l2 * float((weights**2).sum()), np.concatenate([slope.ravel(), of_bias])
@@ -234,13 +234,13 @@ class Descent:
                 np.concatenate([self.weights.ravel(), self.bias]),
                 jac=True,
                 method="L-BFGS-B",
-                callback=lambda _: curve.append(at_start[0]),
+                callback=lambda _: curve.append(latest[0]),
                 options={"maxiter": iterations, "gtol": tolerance, "ftol": 64 * np.finfo(np.float64).eps, "maxls": 50},
             )
         if not np.isfinite(found.fun):
             raise TrainingError("the loss is no longer a number; scale the features")
         self.weights[...], self.bias[...] = found.x[:split].reshape(shape), found.x[split:]
-        return curve or at_start
+        return curve or latest
 
     def settle(self) -> tuple[Array, Array]:
         """Returns the true weights [D, K] and the bias [K], averaged over all steps if that was asked for."""

@@ -40,8 +40,9 @@ class _LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
     Attributes:
         coef_: float64 [K, D].
         intercept_: float64 [K].
-        loss_curve_: The mean loss of each epoch, measured before each step, without the penalty.
-        step_loss_curve_: float64 [steps], the mean loss of each mini-batch before its step.
+        loss_curve_: The mean loss of each epoch, measured before each step, without the penalty; of L-BFGS that after
+            each iteration.
+        step_loss_curve_: float64 [steps], the mean loss of each mini-batch before its step; of L-BFGS as above.
         n_features_in_: D.
     """
 
@@ -366,8 +367,9 @@ class SoftmaxRegression(_ProbabilisticClassifier):
         classes_: The labels, sorted.
         coef_: float64 [classes, D].
         intercept_: float64 [classes].
-        loss_curve_: The mean loss of each epoch, measured before each step, without the penalty.
-        step_loss_curve_: float64 [steps], the mean loss of each mini-batch before its step.
+        loss_curve_: The mean loss of each epoch, measured before each step, without the penalty; of L-BFGS that after
+            each iteration.
+        step_loss_curve_: float64 [steps], the mean loss of each mini-batch before its step; of L-BFGS as above.
 
     Example:
         >>> model = SoftmaxRegression().fit([[0.0], [1.0], [2.0]], ["low", "low", "high"])
