@@ -5,10 +5,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 
 from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.tensors import write_tensors
 from wenmai.formats.fasttext import read_fasttext, write_fasttext
 from wenmai.kernels.huffman import huffman_paths
+from wenmai.kernels.quantise import QuantisedRows
 from wenmai.models.fasttext import FastText, FastTextClassifierConfig, FastTextConfig
 from wenmai.text.vocab import Vocab
 from wenmai.vectors.word_vectors import UnknownWordError
@@ -233,6 +236,31 @@ def test_damaged_folders(name, change, message, tmp_path):
     path = tmp_path / name
     path.write_text("nothing" if change is None else json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(FormatError, match=message):
+        FastText.load(tmp_path)
+
+
+@pytest.mark.parametrize("kept", [[[3, 0], [4, 2]], [[3, 0], [4, -1]], [[3, 1], [4, 1]], [[3, 0], [50, 1]]])
+def test_damaged_lists_of_kept_buckets(kept, tmp_path):
+    model = classifier()
+    FastText(
+        model.config, model.vocab, LABELS, input=model.input[:6], kept_buckets=np.array([[3, 0], [4, 1]], np.int32)
+    ).save(tmp_path)
+    assert FastText.load(tmp_path).kept_buckets.tolist() == [[3, 0], [4, 1]]
+    path = tmp_path / "model.safetensors"
+    write_tensors(path, load_file(path) | {"kept_buckets": np.array(kept, np.int32)})
+    with pytest.raises(FormatError, match=r"the list of kept buckets names (rows|buckets) twice or beyond"):
+        FastText.load(tmp_path)
+
+
+@pytest.mark.parametrize("part", [0, -1])
+def test_parts_of_no_numbers(part, tmp_path):
+    model = classifier()
+    codes = QuantisedRows.empty(54, 6, 1, with_norms=False)
+    codes.codes[:], codes.centres[:] = 0, 0
+    FastText(model.config, model.vocab, LABELS, input=codes).save(tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"input_part": part}))
+    with pytest.raises(FormatError, match=f"input_part={part}: expected 1 or more"):
         FastText.load(tmp_path)
 
 

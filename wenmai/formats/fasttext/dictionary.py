@@ -18,6 +18,7 @@ from wenmai.models.fasttext import (
     FastText,
     FastTextClassifierConfig,
     is_hierarchical,
+    misnamed_buckets,
     used_buckets,
 )
 from wenmai.text.vocab import Vocab, WordTable
@@ -200,10 +201,9 @@ def _read_kept(reader: Reader, pruned: int, buckets: int) -> npt.NDArray[np.int3
     reader.require(8 * pruned, f"a list of {pruned} kept buckets")
     kept = np.empty((pruned, 2), np.int32)
     reader.fill(kept, "the list of kept buckets")
-    for column, limit, what in ((0, buckets, "buckets"), (1, pruned, "rows")):
-        ids = np.sort(kept[:, column])
-        if pruned and (ids[0] < 0 or ids[-1] >= limit or np.any(ids[1:] == ids[:-1])):
-            raise reader.error(f"the list of kept buckets names {what} twice or beyond {limit}")
+    if (wrong := misnamed_buckets(kept, buckets)) is not None:
+        what, limit = wrong
+        raise reader.error(f"the list of kept buckets names {what} twice or beyond {limit}")
     return kept
 
 

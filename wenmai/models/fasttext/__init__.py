@@ -28,7 +28,7 @@ from wenmai.models.fasttext.config import (
     is_hierarchical,
     used_buckets,
 )
-from wenmai.models.fasttext.matrices import Matrix, rows_to_fill
+from wenmai.models.fasttext.matrices import Matrix, misnamed_buckets, rows_to_fill
 from wenmai.models.fasttext.model import FastText
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "FastTextConfig",
     "Matrix",
     "is_hierarchical",
+    "misnamed_buckets",
     "rows_to_fill",
     "used_buckets",
 ]

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from wenmai.core.errors import FormatError
 from wenmai.core.tensors import read_tensor_into, tensor_shapes, write_tensors
 from wenmai.models.fasttext.config import Config, FastTextClassifierConfig, FastTextConfig, used_buckets
-from wenmai.models.fasttext.matrices import Matrix, zero_rows
-from wenmai.models.folder import read_config, read_fields, read_vocab, write_config
+from wenmai.models.fasttext.matrices import Matrix, misnamed_buckets, zero_rows
+from wenmai.models.folder import CONFIG, read_config, read_fields, read_vocab, write_config
 
 if TYPE_CHECKING:
     from wenmai.models.fasttext.model import FastText
@@ -70,8 +70,11 @@ def read_parts(folder: Path) -> dict[str, Any]:
     shapes = tensor_shapes(path)
     kept = None
     if "kept_buckets" in shapes:
-        kept = np.empty((shapes["kept_buckets"][0], 2), np.int32)
+        kept = np.empty((*shapes["kept_buckets"][:1], 2), np.int32)
         read_tensor_into(path, "kept_buckets", kept)
+        if (wrong := misnamed_buckets(kept, config.buckets)) is not None:
+            what, limit = wrong
+            raise FormatError(f"{path}: the list of kept buckets names {what} twice or beyond {limit}")
     behind = {used_buckets(config), config.buckets} if kept is None else {len(kept)}
     outputs = labels if labels is not None and isinstance(config, FastTextClassifierConfig) else vocab
     return {
@@ -105,6 +108,8 @@ def _read_matrix(
         raise FormatError(
             f"{path}: the {name} has the shape {found}, expected {' or '.join(map(str, sorted(expected)))}"
         )
+    if part is not None and part < 1:
+        raise FormatError(f"{path.with_name(CONFIG)}: {name}_part={part}: expected 1 or more")
     if part is None:
         matrix = zero_rows(found[0], width)
         read_tensor_into(path, name, matrix[:, :width])

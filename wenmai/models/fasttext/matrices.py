@@ -9,7 +9,7 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     from wenmai.kernels.quantise import QuantisedRows
 
-__all__ = ["Matrix", "padded_size", "rows_to_fill", "zero_rows"]
+__all__ = ["Matrix", "misnamed_buckets", "padded_size", "rows_to_fill", "zero_rows"]
 
 Matrix: TypeAlias = Union[npt.NDArray[np.float32], "QuantisedRows"]
 _VECTOR_FLOATS, _ROW_FLOATS = 16, 4  # rows are padded to multiples of one or the other, see kernels/window.py
@@ -43,3 +43,19 @@ def padded_size(rows: int, vector_size: int) -> int:
     if 4 * rows * (whole - vector_size) <= _PADDING_BYTES:
         return whole
     return -(-vector_size // _ROW_FLOATS) * _ROW_FLOATS
+
+
+def misnamed_buckets(kept: npt.NDArray[np.int32], buckets: int) -> tuple[str, int] | None:
+    """Returns what is wrong with a list (K, 2) of the buckets that are kept and their new rows.
+
+    Kernels trust it, so whoever reads one asks before.
+
+    Returns:
+        Which of them, ``buckets`` or ``rows``, are named twice, or not from 0 to below a limit, and that; none: all is
+        well.
+    """
+    for column, limit, what in ((0, buckets, "buckets"), (1, len(kept), "rows")):
+        ids = np.sort(kept[:, column])
+        if len(ids) and (ids[0] < 0 or ids[-1] >= limit or np.any(ids[1:] == ids[:-1])):
+            return what, limit
+    return None
