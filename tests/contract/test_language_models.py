@@ -149,6 +149,7 @@ def test_a_state_that_was_kept_goes_on_as_if_it_had_not_been(still, tokens, trai
         again = model.start(B + 1)
         again.load(kept)
         assert again.batch_size == B
+        assert all(torch.equal(tensor, kept[name]) for name, tensor in again.tensors().items())
         assert torch.equal(model(tokens[:, 5:], again), model(tokens[:, 5:], state))
         after, other = again.tensors(), state.tensors()
         assert after.keys() == other.keys()

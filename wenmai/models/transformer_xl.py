@@ -136,7 +136,7 @@ class TransformerXLState:
             self.memories, self.caches = memories, None
         elif tensors.keys() == {f"cache.{number}" for number in range(layers)}:
             found = [tensors[f"cache.{number}"] for number in range(layers)]
-            self.caches = [RollingKeyValue(held, reach=0, length=held.shape[3]) for held in found]
+            self.caches = [RollingKeyValue(held, reach=held.shape[3], length=held.shape[3]) for held in found]
             self.memories = []
         else:
             raise ValueError(f"a state of {layers} layers was expected, not one of {', '.join(sorted(tensors))}")
@@ -278,7 +278,7 @@ class TransformerXL(NextToken):
                 layer.project_memory(_last(memory, self.memory_length))
                 for layer, memory in zip(self._layers(), state.memories, strict=True)
             ]
-            state.caches = [RollingKeyValue(held, reach=0, length=held.shape[3]) for held in projected]
+            state.caches = [RollingKeyValue(held, reach=held.shape[3], length=held.shape[3]) for held in projected]
             state.memories = []
 
     def _distances(self, state: TransformerXLState, keys: int) -> list[Tensor]:
