@@ -40,6 +40,12 @@ def test_only_what_needs_a_gradient_gets_one():
         torch.testing.assert_close(linear(hidden, weight), hidden @ weight.t(), atol=1e-4, rtol=1e-4)
 
 
+def test_a_bias_may_be_all_that_is_trained():
+    hidden, weight, bias = torch.randn(600, 64), torch.randn(40, 64), torch.randn(40, requires_grad=True)
+    linear(hidden, weight, bias).sum().backward()
+    torch.testing.assert_close(bias.grad, torch.full((40,), 600.0))
+
+
 def test_rows_may_lie_apart_in_memory():
     wide = torch.randn(600, 3, 64)
     weight = torch.randn(64, 40).t()

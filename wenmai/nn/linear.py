@@ -34,7 +34,8 @@ def linear(hidden: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor
     """
     if not _chosen(hidden, weight, hidden.numel() * weight.shape[0]):
         return F.linear(hidden, weight, bias)
-    if torch.is_grad_enabled() and (hidden.requires_grad or weight.requires_grad):
+    needing = hidden.requires_grad or weight.requires_grad or (bias is not None and bias.requires_grad)
+    if torch.is_grad_enabled() and needing:
         output: Tensor = _Product.apply(hidden, weight, bias)  # type: ignore[no-untyped-call]
         return output
     return _product(hidden, weight, bias)
