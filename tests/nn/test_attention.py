@@ -69,9 +69,10 @@ def test_both_paths_drop_the_same_weights(monkeypatch, kind, biased, dtype, scor
     require_equal_paths(tensors, mask)
 
 
-def test_no_keys_give_zeros_whatever_is_dropped():
+@pytest.mark.parametrize("need_weights", [False, True])
+def test_no_keys_give_zeros_whatever_is_dropped(need_weights):
     query, key, value = torch.randn(2, 3, 4, 8, requires_grad=True), *torch.randn(2, 2, 3, 0, 8)
-    context = attend(query, key, value, dropout=0.5).context
+    context = attend(query, key, value, dropout=0.5, need_weights=need_weights).context
     assert context.shape == (2, 3, 4, 8)
     assert not context.any()
     context.sum().backward()

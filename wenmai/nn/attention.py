@@ -202,6 +202,8 @@ def _explicit(
 
 def safe_softmax(scores: Tensor) -> Tensor:
     """Softmax over the last dimension; a row of -inf alone gives zeros and a zero gradient."""
+    if not scores.shape[-1]:  # there is no key
+        return scores
     dead = scores.amax(-1, keepdim=True) == -math.inf
     return scores.masked_fill(dead, 0.0).softmax(-1).masked_fill(dead, 0.0)
 
