@@ -13,6 +13,7 @@ from wenmai.formats.fasttext import read_fasttext, write_fasttext
 from wenmai.kernels.huffman import huffman_paths
 from wenmai.kernels.quantise import QuantisedRows
 from wenmai.models.fasttext import FastText, FastTextClassifierConfig, FastTextConfig
+from wenmai.models.fasttext.reference import probabilities_of, reference_labels, reference_outputs
 from wenmai.text.vocab import Vocab
 from wenmai.vectors.word_vectors import UnknownWordError
 
@@ -262,6 +263,13 @@ def test_parts_of_no_numbers(part, tmp_path):
     path.write_text(json.dumps(json.loads(path.read_text()) | {"input_part": part}))
     with pytest.raises(FormatError, match=f"input_part={part}: expected 1 or more"):
         FastText.load(tmp_path)
+
+
+def test_products_that_are_no_numbers_are_no_places_of_the_sigmoids_table():
+    rows = np.array([[3e38, -3e38], [0, 0]], np.float32)
+    found = reference_labels(np.full((1, 2), 3e38, np.float32), reference_outputs(rows, 2, None), "ova", 2, 0.0)
+    assert found.ids[0].tolist() == [1, 0]
+    np.testing.assert_allclose(probabilities_of(found.scores)[0], [0.5, 0], atol=1e-6)
 
 
 # --- the reference libraries ----------------------------------------------------------------------------------------

@@ -115,13 +115,13 @@ def _softmax(scores):
 def _look_up(scores, table):
     for label in range(scores.shape[0]):
         score = scores[label]
-        if score < -_LIMIT:
-            scores[label] = np.float32(0.0)
-        elif score > _LIMIT:
+        if score > _LIMIT:
             scores[label] = np.float32(1.0)
-        else:
+        elif score >= -_LIMIT:
             step = (score + np.float32(_LIMIT)) * np.float32(_STEPS) / np.float32(_LIMIT) / np.float32(2)
             scores[label] = table[np.int64(step)]
+        else:  # NaN too, which is no place of the table
+            scores[label] = np.float32(0.0)
 
 
 @njit(**COMPILE)
