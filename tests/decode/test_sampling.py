@@ -140,6 +140,7 @@ def test_samples_report_the_probability_of_the_model(toy):
     [
         {"temperature": -1.0},
         {"temperature": math.nan},
+        {"temperature": math.inf},
         {"temperature": 0.0, "top_k": 3},
         {"top_k": 0},
         {"top_p": 0.0},

@@ -1,5 +1,6 @@
 """Drawing sequences at random: temperature, the k most likely tokens, the nucleus; applied in this order."""
 
+import math
 from typing import TypeVar, Unpack
 
 import torch
@@ -52,8 +53,8 @@ def sample(
     Source:
         Top-k: Fan, Lewis, Dauphin 2018, sec. 5. Nucleus: Holtzman et al. 2020, eq. 2-3.
     """
-    if not temperature >= 0:
-        raise ValueError(f"temperature cannot be negative, found {temperature}")
+    if not 0 <= temperature < math.inf:
+        raise ValueError(f"temperature must be a number of 0 or more, found {temperature}")
     if temperature == 0 and (top_k is not None or top_p is not None):
         raise ValueError("top_k and top_p have no effect at temperature 0")
     if top_k is not None and top_k < 1:
