@@ -135,6 +135,19 @@ def test_samples_report_the_probability_of_the_model(toy):
         assert attention is None or torch.allclose(found.attention, attention)
 
 
+def test_whoever_watches_sees_the_tokens_of_the_sequences_alone(toy):
+    model, seen = toy.Model(4), [[] for _ in range(10)]
+
+    def watch(sentences, tokens):
+        for sentence, token in zip(sentences.tolist(), tokens.tolist(), strict=True):
+            seen[sentence].append(token)
+
+    rules = {**toy.ends, "max_lengths": 9, "no_repeat_ngram": 1, "banned": [toy.ends["eos_id"]]}
+    found = sample(model, model.begin(range(10)), generator=generator(), watch=watch, **rules)
+    assert [one.tokens for one in found] == seen  # all end where every token was there already
+    assert {len(tokens) for tokens in seen} == {4}
+
+
 @pytest.mark.parametrize(
     "filters",
     [

@@ -68,8 +68,10 @@ def roll_out(
         if seen is not None:
             attention.append((sentences, seen))
         stopped = None
-        if watch is not None and (ended := watch(sentences[growing], tokens[growing])) is not None:
-            stopped = torch.zeros_like(growing).masked_scatter(growing, ended)
+        if watch is not None:
+            alive = growing & (gained > -torch.inf)  # in the other rows no token is allowed
+            if (ended := watch(sentences[alive], tokens[alive])) is not None:
+                stopped = torch.zeros_like(growing).masked_scatter(alive, ended)
         if undisturbed and stopped is None and position + 1 < shortest:
             goes_on = (tokens != constraints.eos_id) & (gained > -torch.inf)
             if bool(goes_on.all()):
