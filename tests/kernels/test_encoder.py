@@ -166,6 +166,19 @@ def test_a_model_that_was_changed_answers_as_it_is_now(change, counted, monkeypa
     assert counted == [8, 8]
 
 
+def test_another_thread_may_forget_what_was_made(counted, monkeypatch):
+    model = make()
+    expected = read(model, text(8))
+
+    def forgotten(picture):
+        model._shortcut._taken = None
+        return True
+
+    monkeypatch.setattr(plain._Picture, "holds", forgotten)
+    torch.testing.assert_close(read(model, text(8)), expected)
+    assert counted == [8, 8]
+
+
 def test_it_is_made_when_it_pays(monkeypatch):
     monkeypatch.setattr(plain, "WORTH_TEXTS", 3)
     model = make()

@@ -159,14 +159,15 @@ class EncoderShortcut:
         self._texts += 1
         if self._texts <= WORTH_TEXTS or not usable(hidden):
             return None
-        if self._taken is None or not self._taken[0].holds():
+        taken = self._taken  # once: another thread may forget it, or make another, at any moment
+        if taken is None or not taken[0].holds():
             self._taken = None
             windows = any(part.window is not None for part in layers.modules() if isinstance(part, MultiHead))
             if windows or not _known(layers, num_heads):
                 self._texts = 0  # looks again after as many
                 return None
-            self._taken = _Picture(layers), _encoder_stack(layers, num_heads, activation)
-        return self._taken[1].states(hidden[0])
+            taken = self._taken = _Picture(layers), _encoder_stack(layers, num_heads, activation)
+        return taken[1].states(hidden[0])
 
 
 def _encoder_stack(layers: Encoder, num_heads: int, activation: ActivationName) -> "EncoderStack":
