@@ -111,6 +111,20 @@ def test_a_beam_as_wide_as_the_space_is_exhaustive(toy, seed, kind, alpha, stop)
 
 
 @pytest.mark.parametrize(("kind", "alpha"), PENALTIES)
+def test_an_exhaustive_search_keeps_what_cannot_go_on(toy, kind, alpha):
+    model = toy.Model(4, vocab_size=4)
+    rules = {**toy.ends, "max_lengths": 6, "no_repeat_ngram": 1, "banned": [toy.EOS]}
+    rules |= {"length_penalty": kind, "alpha": alpha, "n_best": 6}
+    truth = exhaustive(model, model.begin(range(3)), **rules)
+    beam = beam_search(model, model.begin(range(3)), beam_size=4**4, **rules)
+    for left, right in zip(truth, beam, strict=True):
+        assert len(left) == 6  # every order of the three tokens, none of which may come twice
+        assert toy.same(left, right)
+        for a, b in zip(left, right, strict=True):
+            assert torch.allclose(a.attention, b.attention)
+
+
+@pytest.mark.parametrize(("kind", "alpha"), PENALTIES)
 @pytest.mark.parametrize("n_best", [1, 3])
 @settings(max_examples=10, deadline=None)
 @given(seed=SEEDS)

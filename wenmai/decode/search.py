@@ -257,7 +257,17 @@ def exhaustive(
         log_probs = constraints.log_probs(logits, sentences=sentences, position=position, history=history)
         if seen is not None:
             maps = seen[:, None] if maps is None else torch.cat([maps, seen[:, None]], 1)
-        parents, tokens = (log_probs > -torch.inf).nonzero(as_tuple=True)
+        allowed = log_probs > -torch.inf
+        for row in (~allowed.any(1)).nonzero()[:, 0].tolist():  # what there was before this step
+            found = Hypothesis(
+                tokens=history[row].tolist(),
+                log_prob=float(totals[row]),
+                score=float(scoring.scores(totals[row], max(position, 1))),
+                finished=False,
+                attention=None if maps is None else maps[row, :position],
+            )
+            results[int(sentences[row])].append(found)
+        parents, tokens = allowed.nonzero(as_tuple=True)
         if len(parents) > _MOST_ROWS:
             raise ValueError(f"{len(parents)} sequences are too many for an exhaustive search; use beam_search")
         totals = totals[parents] + log_probs[parents, tokens]
