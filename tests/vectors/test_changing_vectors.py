@@ -269,7 +269,7 @@ def test_vectors_of_a_file_replace_those_of_the_same_words(vectors, tmp_path):
 
 def test_without_its_package_a_distance_says_what_to_install(vectors, monkeypatch):
     monkeypatch.setitem(sys.modules, "ot", None)
-    with pytest.raises(SettingError, match=r"needs POT.*pip install 'wenmai\[transport\]'"):
+    with pytest.raises(SettingError, match=r"needs POT.*pip install -e '\.\[transport\]'"):
         vectors.wmdistance(["east"], ["north"])
     with pytest.raises(ImportError):
         vectors.wmdistance(["east"], ["north"])

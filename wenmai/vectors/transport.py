@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, install_hint
 from wenmai.vectors.table import Key, VectorTable
 
 __all__ = ["MissingPackageError", "word_movers_distance"]
@@ -30,7 +30,7 @@ def word_movers_distance(
         from ot import emd2
     except ImportError as error:
         raise MissingPackageError(
-            f"the word mover's distance needs POT, which cannot be imported ({error}); pip install 'wenmai[transport]'"
+            f"the word mover's distance needs POT, which cannot be imported ({error}); {install_hint('transport')}"
         ) from None
     from scipy.spatial.distance import cdist
 
