@@ -163,8 +163,8 @@ class Run(Shown):
             weighting: Of word vectors: ``mean``, or ``sif``, by which frequent words count less; see
                 :func:`wenmai.vectors.pooling.embedded`.
             normalise: Whether vectors have the length 1; None: no, or as an encoder that was imported is used to.
-            **options: Of contextual encoders: ``layer``, ``pooling`` and ``concat`` of
-                :func:`wenmai.inference.embedding.embed_texts`.
+            **options: Of contextual encoders: ``prompt``, the name of what an imported model puts before texts, and
+                ``layer``, ``pooling`` and ``concat`` of :func:`wenmai.inference.embedding.embed_texts`.
 
         Raises:
             RunError: if the run is not finished, or its model has no vectors of texts.
