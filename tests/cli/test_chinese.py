@@ -28,7 +28,20 @@ def test_wrong_usage_and_errors_are_in_chinese(shell):
     assert "错误：缺少参数“SYSTEM”。" in shell("--lang", "zh", "train", code=2).err
     assert "没有这个命令：“trian”" in shell("--lang", "zh", "trian", code=2).err
     assert "没有名为 'gtp' 的系统；是否想输入 'gpt'？" in shell("--lang", "zh", "train", "gtp", "x", code=2).err
+    assert "没有名为 'text.txt' 的系统" in shell("--lang", "zh", "train", "text.txt", code=2).err  # not "name the text"
     assert "--lang fr: expected en or zh" in shell("--lang", "fr", "systems", code=2).err
+
+
+@pytest.mark.parametrize(("language", "stopped"), [("en", "wenmai: stopped"), ("zh", "wenmai：已停止")])
+def test_who_interrupts_is_told_how_to_go_on(language, stopped, shell, monkeypatch):
+    def interrupted(*_):
+        interrupt = KeyboardInterrupt()
+        interrupt.add_note("`wenmai resume run`")
+        raise interrupt
+
+    monkeypatch.setattr("wenmai.training.run.Run.__init__", interrupted)
+    finished = shell("--lang", language, "nearest", "run", "cat", code=130)
+    assert finished.err.splitlines() == [f"{stopped}; `wenmai resume run`"]
 
 
 def test_classes_are_evaluated_in_chinese(shell, monkeypatch):

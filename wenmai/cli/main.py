@@ -37,13 +37,15 @@ __all__ = ["app", "main"]
 
 
 class _Verbs(TyperGroup):
-    """The verbs. A file that ends early is damaged, though Typer takes any EOFError for the wish to end."""
+    """The verbs. Typer takes any EOFError for the wish to end, and keeps an interrupt from whoever speaks Chinese."""
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401  Click's context, whose class Typer does not name
         try:
             return super().invoke(ctx)
         except TruncatedError as error:
             raise FormatError(str(error)) from error
+        except KeyboardInterrupt as interrupt:
+            raise SystemExit(130) from interrupt
 
 
 app = typer.Typer(

@@ -100,6 +100,7 @@ def train(
     Example: wenmai train transformer --data train.de,train.en --valid val.de,val.en --out runs/de-en
     """
     from wenmai.config.recipe import parse_assignments
+    from wenmai.core.registry import find_system
     from wenmai.core.registry import systems as known_systems
     from wenmai.data.sources import named_texts
     from wenmai.runs.train import train as start_training
@@ -118,6 +119,7 @@ def train(
     if start is not None and system not in known_systems():  # `train --from RUN CORPUS`: the system is that of the run
         system, texts = Run(start).recipe.system, [system, *texts]
     if not (from_recipe or texts):
+        find_system(system)  # a text may stand in its place
         raise SettingError(f"name the text to train {system} on, for example `wenmai train {system} corpus.txt`")
     if from_recipe:
         run = train_recipe(system, out=out, quiet=quiet, **chosen)

@@ -16,16 +16,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, NoReturn
+from typing import Any, BinaryIO, NoReturn
 
 from wenmai.core.errors import CorpusError, SettingError
-from wenmai.core.folder import file_sha256
 from wenmai.data import documents
 from wenmai.data.documents import CorpusStats, DocumentReader, Line, beginning, plain
+from wenmai.data.file_hash import FileHash
 from wenmai.text.segment import LINE_END
 from wenmai.text.settings import TextConfig
 
-__all__ = ["Corpus", "CorpusStats", "FileHash", "Line", "Progress", "file_hashes"]
+__all__ = ["Corpus", "CorpusStats", "Line", "Progress"]
 
 Progress = Callable[[int, int | None], None]
 """Called with the bytes read so far and, where it is known, their number in all."""
@@ -39,30 +39,6 @@ class _File:
     named: bool  # by the user, not found in a folder or by a glob
     size: int
     regular: bool
-
-
-class FileHash(NamedTuple):
-    """What identifies the content of a file (as it is on disk)."""
-
-    path: str
-    size_bytes: int
-    sha256: str
-
-    def as_json(self) -> dict[str, Any]:
-        """What ``corpus.json`` of a run holds of a source."""
-        return {"path": str(self.path), "bytes": self.size_bytes, "sha256": self.sha256}
-
-
-def file_hashes(paths: Iterable[Path]) -> list[FileHash]:
-    """Returns what identifies the content of files.
-
-    Raises:
-        CorpusError: if one cannot be read.
-    """
-    try:
-        return [FileHash(str(path), path.stat().st_size, file_sha256(path)) for path in paths]
-    except OSError as error:
-        raise CorpusError(f"{error.filename}: cannot be read ({error.strerror})") from None
 
 
 class Corpus:

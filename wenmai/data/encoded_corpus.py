@@ -21,7 +21,8 @@ import numpy.typing as npt
 from wenmai.core.errors import CorpusError, RunError
 from wenmai.core.folder import cache_folder, check_sealed, writing_json
 from wenmai.data.cached import made, mapped, opened, stored_head
-from wenmai.data.corpus import Corpus, CorpusStats, FileHash, Progress
+from wenmai.data.corpus import Corpus, CorpusStats, Progress
+from wenmai.data.file_hash import FileHash
 from wenmai.data.transliteration import ChineseOfGold
 from wenmai.text.phrases import PairCounter, joined_pairs
 from wenmai.text.segment import LINE_END

@@ -23,8 +23,9 @@ import numpy.typing as npt
 from wenmai.core.errors import CorpusError, RunError
 from wenmai.core.folder import cache_folder, check_sealed, writing_json
 from wenmai.data.cached import made, mapped, opened, reopened, stored_head
-from wenmai.data.corpus import FileHash, Progress
+from wenmai.data.corpus import Progress
 from wenmai.data.features import segmented
+from wenmai.data.file_hash import FileHash
 from wenmai.data.labelled import Labelled, LabelledStats
 from wenmai.text.normalise import normaliser
 from wenmai.text.settings import TextConfig

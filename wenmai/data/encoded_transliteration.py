@@ -21,7 +21,8 @@ import numpy.typing as npt
 from wenmai.core.errors import CorpusError, VocabError
 from wenmai.core.folder import cache_folder, check_sealed, writing_json
 from wenmai.data.cached import kept, made, mapped, opened, reopened, reopened_part, stored_head
-from wenmai.data.corpus import Corpus, CorpusStats, FileHash, Progress
+from wenmai.data.corpus import Corpus, CorpusStats, Progress
+from wenmai.data.file_hash import FileHash
 from wenmai.data.sources import open_texts
 from wenmai.data.transliteration import (
     TransliterationConfig,

@@ -24,7 +24,8 @@ from typing_extensions import Doc
 
 from wenmai.config.recipe import Located
 from wenmai.core.errors import CorpusError, SettingError, nearest_name
-from wenmai.data.corpus import FileHash, Progress, file_hashes
+from wenmai.data.corpus import Progress
+from wenmai.data.file_hash import FileHash, file_hashes
 from wenmai.data.lines import beginning, delimiter_of, numbered_lines, plain_name, rows_of
 from wenmai.data.sources import absolute_name
 from wenmai.text.settings import TextConfig

@@ -19,7 +19,8 @@ from typing_extensions import Doc
 from wenmai.config.recipe import Located
 from wenmai.core.compressed import reading
 from wenmai.core.errors import CorpusError
-from wenmai.data.corpus import FileHash, Progress, file_hashes
+from wenmai.data.corpus import Progress
+from wenmai.data.file_hash import FileHash, file_hashes
 
 __all__ = ["Pairs", "PairsConfig", "PairsStats", "read_pairs"]
 

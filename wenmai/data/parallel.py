@@ -13,8 +13,9 @@ import numpy.typing as npt
 from wenmai.core.errors import CorpusError
 from wenmai.core.folder import writing_json
 from wenmai.data.cached import kept, reopened, reopened_part, stored_head
-from wenmai.data.corpus import FileHash, Progress
+from wenmai.data.corpus import Progress
 from wenmai.data.encoded_pairs import EncodedPairs, encode_pairs
+from wenmai.data.file_hash import FileHash
 from wenmai.data.pairs import Pairs, PairsConfig, PairsStats, read_pairs
 from wenmai.text.pieces import JointTokenizerConfig
 from wenmai.text.tokenizer import Tokenizer

@@ -12,8 +12,8 @@ from typing import Any
 
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.catalogue import resolve
-from wenmai.data.corpus import FileHash, file_hashes
 from wenmai.data.drawing import drawn
+from wenmai.data.file_hash import FileHash, file_hashes
 from wenmai.data.lines import beginning, plain_name
 from wenmai.data.pubtator import TreeNumbers, read_pubtator, read_tree_numbers
 from wenmai.data.relation_settings import RelationsConfig
