@@ -199,7 +199,7 @@ def test_folders_with_something_in_them_are_left_alone(source, target, tmp_path)
     model = make(source, target)
     (tmp_path / "notes.txt").write_text("mine")
     for taken in (tmp_path, tmp_path / "notes.txt"):
-        with pytest.raises(RunError, match="exists already; choose another folder"):
+        with pytest.raises(RunError, match="exists already; choose another path"):
             write_ctranslate2(taken, model, source=source, target=target)
     assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
     (tmp_path / "empty").mkdir()
@@ -286,7 +286,7 @@ def test_gpts_that_the_engine_does_not_have_are_refused_by_name(target, tmp_path
         write_generator(tmp_path / "model", make(target, target), target)
     assert not list(tmp_path.iterdir())
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(RunError, match="exists already; choose another folder"):
+    with pytest.raises(RunError, match="exists already; choose another path"):
         write_generator(tmp_path, make_gpt(target), target)
 
 
@@ -350,5 +350,5 @@ def test_encoders_that_the_engine_does_not_have_are_refused_by_name(framing, tmp
         write_encoder(tmp_path / "model", make_gpt(framing), framing)
     assert not list(tmp_path.iterdir())
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(RunError, match="exists already; choose another folder"):
+    with pytest.raises(RunError, match="exists already; choose another path"):
         write_encoder(tmp_path, make_bert(framing), framing)

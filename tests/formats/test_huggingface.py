@@ -381,7 +381,7 @@ def test_more_tokens_than_rows_are_refused(folder):
 
 
 def test_places_and_models_that_cannot_be_written(tokenizer, folder, tmp_path):
-    with pytest.raises(RunError, match="exists already; choose another folder"):
+    with pytest.raises(RunError, match="exists already; choose another path"):
         write_huggingface(folder, make(tokenizer), tokenizer)
     with pytest.raises(SettingError, match="window=3"):
         write_huggingface(tmp_path / "out", make(tokenizer, window=3), tokenizer)

@@ -199,7 +199,7 @@ def test_tokenizers_that_do_not_fit_the_model(folder, tokenizer):
 
 
 def test_places_that_cannot_be_written(folder, tokenizer):
-    with pytest.raises(RunError, match="exists already; choose another folder"):
+    with pytest.raises(RunError, match="exists already; choose another path"):
         write_huggingface(folder, make(tokenizer), tokenizer)
 
 

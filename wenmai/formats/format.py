@@ -115,16 +115,16 @@ def formats() -> dict[str, Format]:
     return known
 
 
-def require_free(folder: str | Path) -> Path:
-    """Returns a folder that can be written.
+def require_free(path: str | Path) -> Path:
+    """Returns the path of a file or folder that can be written without a loss.
 
     Raises:
-        RunError: if something is there.
+        RunError: if something is there but an empty folder.
     """
-    folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise RunError(f"{folder}: exists already; choose another folder to write")
-    return folder
+    path = Path(path)
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise RunError(f"{path}: exists already; choose another path to write")
+    return path
 
 
 @cache

@@ -11,7 +11,7 @@ from wenmai.config.recipe import Recipe, settings_of
 from wenmai.core.errors import RunError, SettingError, nearest_name
 from wenmai.core.folder import sealed_folder, writing_json
 from wenmai.core.registry import find_system
-from wenmai.formats.format import Format, Imported, formats
+from wenmai.formats.format import Format, Imported, formats, require_free
 from wenmai.runs.environment import describe_environment
 from wenmai.runs.owner import claimed, require_room
 from wenmai.runs.train import read_again
@@ -81,8 +81,8 @@ def export_run(
     Args:
         run: A run or its folder.
         name: One of :func:`wenmai.formats.format.formats`.
-        path: The file to write; a folder for ``projector``, and for ``ctranslate2`` and ``huggingface`` one that is
-            new or empty.
+        path: The file to write, which must be new; a folder, new or empty, for ``projector``, ``elmo``,
+            ``ctranslate2`` and ``huggingface``.
             For ``fasttext`` a name that ends in ``.ftz`` asks for a quantised model.
         on_note: Receives what the file does not hold; by default it is logged.
         **settings: Settings of the format: for a ``.ftz`` file of ``fasttext`` the fields of ``QuantisationConfig`` in
@@ -91,8 +91,8 @@ def export_run(
     Raises:
         SettingError: for an unknown format or setting, or a format that has no such model or needs a package that is
             missing; or if the model cannot be quantised.
-        RunError: if the run is not finished, is of a system that has nothing for this format, or the path cannot be
-            written.
+        RunError: if the run is not finished, is of a system that has nothing for this format, or the path exists or
+            cannot be written.
     """
     known = formats()
     export = _named(name, "export", (one for one in known.values() if one.write))
@@ -109,7 +109,7 @@ def export_run(
             f"{opened.path}: is a run of {opened.recipe.system}, which cannot be exported as {name}; it can as "
             f"{possible}"
         )
-    target = Path(path)
+    target = require_free(path)
     try:
         export.write(target, FinishedRun(opened, _chosen(export, settings), on_note))
     except OSError as error:
