@@ -24,12 +24,15 @@ def test_help_is_in_chinese(shell):
     assert "词表" in shell("--lang", "zh", "systems", "word2vec").out
 
 
-def test_wrong_usage_and_errors_are_in_chinese(shell):
+def test_wrong_usage_and_errors_are_in_chinese(shell, monkeypatch):
     assert "错误：缺少参数“SYSTEM”。" in shell("--lang", "zh", "train", code=2).err
     assert "没有这个命令：“trian”" in shell("--lang", "zh", "trian", code=2).err
     assert "没有名为 'gtp' 的系统；是否想输入 'gpt'？" in shell("--lang", "zh", "train", "gtp", "x", code=2).err
     assert "没有名为 'text.txt' 的系统" in shell("--lang", "zh", "train", "text.txt", code=2).err  # not "name the text"
     assert "--lang fr: expected en or zh" in shell("--lang", "fr", "systems", code=2).err
+    monkeypatch.setenv("WENMAI_LANG", "zh")
+    assert "--lang fr：应为 en 或 zh" in shell("--lang", "fr", "systems", code=2).err
+    assert "--lang 后应有语言：en 或 zh" in shell("systems", "--lang", code=2).err
 
 
 @pytest.mark.parametrize(("language", "stopped"), [("en", "wenmai: stopped"), ("zh", "wenmai：已停止")])

@@ -112,6 +112,17 @@ def test_a_verb_that_a_model_lacks_is_named_as_typed(runs, shell):
     assert found == "wenmai: name at least one test set: --on FILE, for translators\n"
 
 
+def test_a_word_without_a_vector_is_named_with_its_line(runs, shell):
+    (shell.folder / "words.txt").write_text("a\n\nb\nzzz\nc\n")
+    found = shell("nearest", runs["words"], "--file", "words.txt", "--topn", "1", code=4)
+    assert [line for line in found.out.splitlines() if " " not in line] == ["a", "b"]
+    assert found.err.startswith("wenmai: words.txt: line 4: no vector for 'zzz'")
+    (shell.folder / "words.txt").write_text("a\nb\nzzz\nc\n")
+    found = shell("embed", runs["words"], "--words", "--file", "words.txt", code=4)
+    assert [line.partition("\t")[0] for line in found.out.splitlines()] == ["a", "b"]
+    assert found.err.startswith("wenmai: words.txt: line 3: no vector for 'zzz'")
+
+
 def test_vectors_of_words_and_texts(runs, shell):
     vectors = wenmai.load(runs["words"])
     rows = [line.split("\t") for line in shell("embed", runs["words"], "a", "A b").out.splitlines()]

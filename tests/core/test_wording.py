@@ -36,8 +36,9 @@ OTHERS = {  # of Click, of pydantic, of the operating system, or put together fr
     if key.startswith(
         (
             "Arguments", "Commands", "Got unexpected", "Input should be", "Install completion", "Invalid value",
-            "Is a directory", "Missing ", "No s", "Not a directory", "Option '", "Options", "Permission",
-            "Show completion", "Show this message", "Usage", "'{value}' is not", "{value} is not in",
+            "File exists", "File name too", "Is a directory", "Missing ", "No s", "Not a directory", "Option '",
+            "Options", "Permission", "Read-only file", "Show completion", "Show this message", "Usage",
+            "'{value}' is not", "{value} is not in",
             "{name}={value}: expected a valid", "{name}={value}: expected greater", "{name}={value}: expected less",
             "{path}: is not a {name} configuration: {other}: input should be", "input should be",
         )
@@ -228,7 +229,7 @@ def test_messages_are_complete():
         ("occurrence=-1: 'a' occurs 2 times in 'a a'", "occurrence=-1：'a' 在 'a a' 中出现 2 次"),
         (
             "I-PER after the beginning: no entity of this type is open",
-            "I-PER 出现在 句首 之后：前面没有未结束的同类实体",
+            "I-PER 出现在句首之后：前面没有未结束的同类实体",
         ),
         ("runs/a: exists already; choose another --out", "runs/a：已经存在；请另选 --out"),
         (

@@ -29,7 +29,8 @@ def drawn_documents(draw, count=6):
             for label in LABELS
             if draw.random() < 0.3
         )
-        found.append(RelationDocument(str(number), (("w",),) * 6, entities, relations))
+        twice = relations[:: draw.choice((2, 9))]
+        found.append(RelationDocument(str(number), (("w",),) * 6, entities, relations + twice))
     return found
 
 

@@ -18,7 +18,7 @@ from wenmai.runs.comparison import (
     Measure,
     Panel,
 )
-from wenmai.runs.drawing import Drawing, Text
+from wenmai.runs.drawing import Drawing, Line, Text
 
 
 @pytest.fixture
@@ -66,6 +66,34 @@ def test_tasks_have_a_chart_for_the_losses_and_one_for_the_accuracies_of_a_syste
     words = set(ElementTree.fromstring(found["loss-by-task-gpt"].svg()).itertext())
     assert {"Loss by task, gpt", "Updates", "phrases", "token document"} <= words
     assert "once" not in words
+
+
+def test_titles_that_differ_in_signs_alone_have_a_chart_each(comparison):
+    for system in comparison.systems:
+        system.measures.append(replace(system.measures[0], name="a [set]", value=0.5, low=None, high=None))
+    found = charts(comparison)
+    assert {"a-set", "a-set-2"} <= set(found)
+    assert "a [set]" in found["a-set-2"].svg()
+
+
+def test_a_long_curve_keeps_its_last_point(comparison):
+    """Of 1,000 losses about 300 are drawn; the last is what the training came to."""
+    curve = [CurvePoint(progress=step / 1000, loss=5.0 - step / 500) for step in range(1, 1001)]
+    comparison.systems[0] = replace(comparison.systems[0], curve=curve)
+    drawing = charts(comparison)["loss-negative-sampling"]
+    line = next(one for one in drawing.shapes if isinstance(one, Line) and len(one.points) > 20)
+    assert len(line.points) <= 300
+    lowest = max(y for one in drawing.shapes if isinstance(one, Line) and one.width == 2 for _, y in one.points)
+    ends = [one.points[-1] for one in drawing.shapes if isinstance(one, Line) and one.width == 2]
+    assert line.points[-1][0] == max(x for x, _ in ends)
+    assert lowest <= 360
+
+
+def test_wide_names_have_room(comparison):
+    comparison.systems[0] = replace(comparison.systems[0], name="以字为单位的语言模型")
+    drawing = charts(comparison)["loss-negative-sampling"]
+    name = next(one for one in drawing.shapes if isinstance(one, Text) and one.text.startswith("以字"))
+    assert name.x + 13 * len(name.text) <= 640
 
 
 def test_what_has_no_place_is_not_drawn(comparison):

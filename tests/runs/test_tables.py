@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import pytest
 
@@ -55,6 +56,14 @@ def test_latex_is_a_tabular_of_booktabs(comparison):
     assert lines[4].startswith(r"a|b & \textbf{0.500} {\small [0.400, 0.600]} & ")
     assert lines[5].startswith(r"50\% & ")
     assert [lines[place] for place in (1, 3, -2, -1)] == [r"\toprule", r"\midrule", r"\bottomrule", r"\end{tabular}"]
+
+
+def test_no_name_is_an_option_of_the_row_before_it_in_latex(comparison):
+    names = ("a", "[small]", "*")
+    comparison.systems[:] = [replace(one, name=name) for one, name in zip(comparison.systems, names, strict=True)]
+    lines = comparison.to_latex().splitlines()
+    assert lines[5].startswith("{[}small] & ")
+    assert lines[6].startswith("{*} & ")
 
 
 def test_the_command_line_prints_them(shell):

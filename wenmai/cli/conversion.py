@@ -14,7 +14,6 @@ from wenmai.core.wording import say
 
 __all__ = ["annotate", "convert"]
 
-_TEXTS_AT_ONCE = 1024
 _DRAWN = 50  # most texts whose attention is shown
 
 
@@ -82,7 +81,7 @@ def convert(
         read["fuzzy"] = pairs
     drawn: list[str] = []
     lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
-    for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
+    for portion in portions(lines, waiting=waiting):
         if attention is not None:
             drawn += [text for text in portion if text.strip()][: _DRAWN - len(drawn)]
         for text, found in zip(portion, model.convert(portion, n_best=n_best, **read), strict=True):
@@ -117,7 +116,7 @@ def annotate(
         raise SettingError(f"--style {style}: expected number, mark or bare")
     model = Run(run, device).model_for("annotate")
     lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
-    for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
+    for portion in portions(lines, waiting=waiting):
         for text, found in zip(portion, model.annotate(portion), strict=True):
             kind: Any = style
             shown = [

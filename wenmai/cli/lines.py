@@ -8,9 +8,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.errors import CorpusError, SettingError, WenmaiError
 
 __all__ = [
     "answered",
@@ -26,7 +26,6 @@ __all__ = [
 ]
 
 _TEXTS_AT_ONCE = 1024
-Found = TypeVar("Found")
 
 
 def texts_of(texts: Sequence[str] | None, file: str | None) -> Iterator[str]:
@@ -120,9 +119,9 @@ def _whole_lines(file: str) -> Iterator[str]:
         raise CorpusError(f"{file}: cannot be read ({error.strerror})") from None
 
 
-def portions(lines: Iterator[str], size: int) -> Iterator[list[str]]:
-    """Yields lines in lists of ``size``; the last may be shorter."""
-    while portion := list(islice(lines, size)):
+def portions(lines: Iterator[str], *, waiting: bool) -> Iterator[list[str]]:
+    """Yields lines in lists that are answered at once; of one line where somebody waits for the answer."""
+    while portion := list(islice(lines, 1 if waiting else _TEXTS_AT_ONCE)):
         yield portion
 
 
@@ -134,38 +133,39 @@ def several(lines: Iterator[str]) -> tuple[bool, Iterator[str]]:
 
 def answered(
     lines: Iterator[str],
-    ask: Callable[[list[Any]], Sequence[Found]],
+    ask: Callable[[list[Any]], Any],
     *,
     source: str | None,
     read: Callable[[str], Any] = str,
     waiting: bool = False,
-) -> Iterator[tuple[list[str], Sequence[Found]]]:
+    mistake: type[WenmaiError] = SettingError,
+) -> Iterator[tuple[list[str], Any]]:
     """Yields lines in lists, and what is found for each.
 
     Args:
         lines: The texts.
-        ask: What finds something for each of some lines.
+        ask: What finds something for each of some lines: a list, or an array with a row for each.
         source: What is read, as :func:`named_file` says.
         read: What makes of a line what ``ask`` takes.
         waiting: Whether somebody waits for the answer to each line.
+        mistake: What ``ask`` and ``read`` raise for a line that cannot be answered.
 
     Raises:
-        SettingError: for a line that cannot be answered, after what is found for those before it; of a file it names
-            the line.
+        WenmaiError: the mistake, after what is found for the lines before it; of a file it names the line.
     """
     done = 0
-    for portion in portions(lines, 1 if waiting else _TEXTS_AT_ONCE):
-        given, wrong = _readable(portion, read)
-        found: Sequence[Found] = ()
+    for portion in portions(lines, waiting=waiting):
+        given, wrong = _readable(portion, read, mistake)
+        found: Any = ()
         try:
             found = ask(given) if given else ()
-        except SettingError as error:
-            given, wrong = given[: _first_wrong(given, ask) - 1], error
+        except mistake as error:
+            given, wrong = given[: _first_wrong(given, ask, mistake) - 1], error
             found = ask(given) if given else ()
         if given:
             yield portion[: len(given)], found
         if wrong is not None:
-            raise wrong if waiting else located(wrong, source, done + len(given) + 1) from None
+            raise wrong if waiting else located(wrong, source, done + len(given) + 1, mistake) from None
         done += len(portion)
 
 
@@ -182,32 +182,36 @@ def passing_blank(
     return asked, lambda line: read(line) if line.strip() else None
 
 
-def _readable(portion: Sequence[str], read: Callable[[str], Any]) -> tuple[list[Any], SettingError | None]:
+def _readable(
+    portion: Sequence[str], read: Callable[[str], Any], mistake: type[WenmaiError]
+) -> tuple[list[Any], WenmaiError | None]:
     """Returns what is read of lines up to the first that cannot be, and what is wrong with that."""
     given: list[Any] = []
     for line in portion:
         try:
             given.append(read(line))
-        except SettingError as error:
+        except mistake as error:
             return given, error
     return given, None
 
 
-def located(error: SettingError, source: str | None, line: int) -> SettingError:
+def located(
+    error: WenmaiError, source: str | None, line: int, mistake: type[WenmaiError] = SettingError
+) -> WenmaiError:
     """Returns a mistake with its place: of a file or standard input its line, of arguments none."""
     if source is None:
         return error
-    return SettingError(f"{'standard input' if source == '-' else source}: line {line}: {error}")
+    return mistake(f"{'standard input' if source == '-' else source}: line {line}: {error}")
 
 
-def _first_wrong(portion: Sequence[Any], ask: Callable[[list[Any]], object]) -> int:
+def _first_wrong(portion: Sequence[Any], ask: Callable[[list[Any]], object], mistake: type[WenmaiError]) -> int:
     """Returns the number, from 1, of the first line that is refused."""
     low, high = 0, len(portion)
     while high - low > 1:
         middle = (low + high) // 2
         try:
             ask(list(portion[low:middle]))
-        except SettingError:
+        except mistake:
             high = middle
         else:
             low = middle

@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         arguments = _spoken_in(sys.argv[1:] if arguments is None else list(arguments))
     except SettingError as error:
-        print(f"wenmai: {error}", file=sys.stderr)
+        print(f"wenmai: {say(str(error))}", file=sys.stderr)
         return error.exit_code
     notes = logging.StreamHandler()
     notes.setFormatter(_Notes())
@@ -146,7 +146,7 @@ def _spoken_in(arguments: list[str]) -> list[str]:
         SettingError: if there is no such language.
     """
     rest: list[str] = []
-    chosen = environment_language(os.environ)
+    speak(chosen := environment_language(os.environ))
     given = iter(arguments)
     for token in given:
         if token == "--":
@@ -154,7 +154,10 @@ def _spoken_in(arguments: list[str]) -> list[str]:
         elif token == "--lang" or token.startswith("--lang="):
             chosen = token.partition("=")[2] or next(given, "")
             if chosen not in LANGUAGES:
-                raise SettingError(f"--lang {chosen}: expected {' or '.join(LANGUAGES)}")
+                known = " or ".join(LANGUAGES)
+                if not chosen:
+                    raise SettingError(f"--lang needs a language: {known}")
+                raise SettingError(f"--lang {chosen}: expected {known}")
         else:
             rest.append(token)
     speak(chosen)

@@ -282,6 +282,7 @@ def _setting(typed: str, known: Known) -> tuple[str | None, type | None, bool]:
 
 
 def _no_such_option(name: str, own: Mapping[str, bool], known: Known) -> str:
-    settings = [one.name for one in known.settings or ()]
-    meant = nearest_setting(name.removeprefix("--"), settings) or nearest_name(name, own)
+    typed, settings = name.removeprefix("--"), [one.name for one in known.settings or ()]
+    options = [option.removeprefix("--") for option in own if option.startswith("--")]
+    meant = nearest_setting(typed, settings) or nearest_name(typed, options, prefix="--")
     return f"no such option: {name}{meant}{known.hint}"

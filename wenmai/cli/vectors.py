@@ -2,18 +2,17 @@
 
 import json
 import sys
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from wenmai.cli.contextual import nearest_in_sentences
-from wenmai.cli.lines import reads_terminal, texts_of
+from wenmai.cli.lines import answered, located, named_file, portions, reads_terminal, texts_of
 from wenmai.cli.options import Device, File, Json, JsonLines, RunFolder, Texts
 from wenmai.cli.printing import note, show_columns
-from wenmai.core.errors import RunError, SettingError
+from wenmai.core.errors import RunError, SettingError, VocabError
 from wenmai.core.wording import say
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 __all__ = ["analogy", "embed", "nearest", "similarity"]
-
-_TEXTS_AT_ONCE = 1024
 
 
 def nearest(
@@ -106,14 +103,17 @@ def nearest(
                 f"`wenmai distil`"
             )
     vectors = opened.vectors
-    questions = [given] if given and given != ["-"] and file is None else _questions(given, file)
-    for question in questions:
-        found = vectors.most_similar(positive=question, topn=topn)
-        _show({"words": question}, "nearest", found, as_json, title=file is not None or given in ([], ["-"]))
-
-
-def _questions(words: list[str], file: str | None) -> Any:  # noqa: ANN401  an iterator of lists of words
-    return (line.split() for line in texts_of(words, file) if line.strip())
+    if given and given != ["-"] and file is None:
+        _show({"words": given}, "nearest", vectors.most_similar(positive=given, topn=topn), as_json)
+        return
+    source = named_file(given, file)
+    for number, line in enumerate(texts_of(given, file), start=1):
+        if question := line.split():
+            try:
+                found = vectors.most_similar(positive=question, topn=topn)
+            except VocabError as error:
+                raise located(error, source, number, VocabError) from None
+            _show({"words": question}, "nearest", found, as_json, title=True)
 
 
 def analogy(
@@ -246,15 +246,14 @@ def embed(
     contextual = hasattr(opened.model_for("embed"), "embed_words")
     if pieces or (options and not contextual):
         opened.require_encoder([f"--{name}" for name in (["pieces"] if pieces else options)])
-    at_once = 1 if reads_terminal(texts, file) else _TEXTS_AT_ONCE
-    portions = _portions(texts_of(texts, file), at_once)
+    waiting, lines = reads_terminal(texts, file), texts_of(texts, file)
     if contextual and (words or pieces):
         if weighting != "mean" or pooling is not None or prompt is not None:
             raise SettingError(
                 "--weighting, --pooling and --prompt are for texts; leave them out of --words and --pieces"
             )
         options |= {"unit": "pieces" if pieces else "words", "normalise": normalise}
-        _embed_in_context(opened.model, portions, options, out, as_json)
+        _embed_in_context(opened.model, portions(lines, waiting=waiting), options, out, as_json)
         _note_mix(opened.model, layer)
         return
     if words and "nearest" not in opened.task.verbs:
@@ -263,15 +262,16 @@ def embed(
             "and encoders, such as the one that it was fine-tuned from"
         )
     chosen: Any = weighting
+
+    def ask(portion: list[str]) -> Any:  # noqa: ANN401  an array
+        if not words:
+            return opened.embed(portion, weighting=chosen, normalise=normalise or None, **options)
+        found = opened.vectors.get_vectors(portion)
+        return unit_rows(found) if normalise else found
+
     every = []
-    for portion in portions:
-        if words:
-            found = opened.vectors.get_vectors(portion)
-            found = unit_rows(found) if normalise else found
-        else:
-            found = opened.embed(portion, weighting=chosen, normalise=normalise or None, **options)
-        empty = int((~found.any(axis=1)).sum())
-        if empty:
+    for portion, found in answered(lines, ask, source=named_file(texts, file), waiting=waiting, mistake=VocabError):
+        if empty := int((~found.any(axis=1)).sum()):
             note(_empty(empty))
         if out is not None:
             every.append(found)
@@ -295,21 +295,16 @@ def _empty(count: int) -> str:
     return f"texts without a word that has a vector: {count:,}; theirs are zero"
 
 
-def _portions(texts: Iterator[str], size: int) -> Iterator[list[str]]:
-    while portion := list(islice(texts, size)):
-        yield portion
-
-
 def _embed_in_context(
     model: Any,  # noqa: ANN401  an encoder
-    portions: Iterable[list[str]],
+    many: Iterable[list[str]],
     options: dict[str, Any],
     out: Path | None,
     as_json: bool,
 ) -> None:
     """Prints or writes the vectors of words or pieces of texts."""
     every, counts = [], []
-    for portion in portions:
+    for portion in many:
         for text, found in zip(portion, model.embed_words(portion, **options), strict=True):
             if out is not None:
                 every.append(found.vectors)

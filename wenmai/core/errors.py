@@ -100,12 +100,18 @@ class DownloadError(WenmaiError):
     exit_code = 8
 
 
-def nearest_name(name: str, known: Iterable[str]) -> str:
-    """Returns ``"; did you mean 'x'?"`` for the closest known name, or ``""`` when nothing is close."""
+def nearest_name(name: str, known: Iterable[str], *, prefix: str = "") -> str:
+    """Returns ``"; did you mean 'x'?"`` for the closest known name, or ``""`` when nothing is close.
+
+    Args:
+        name: What was meant as one of them.
+        known: The names.
+        prefix: What all of them begin with where they are shown; it would make any two look alike.
+    """
     from difflib import get_close_matches
 
     close = get_close_matches(name, list(known), n=1, cutoff=0.6)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    return f"; did you mean {prefix + close[0]!r}?" if close else ""
 
 
 def install_hint(extra: str) -> str:

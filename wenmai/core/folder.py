@@ -24,6 +24,7 @@ __all__ = [
     "check_listed",
     "check_sealed",
     "file_sha256",
+    "make_folder",
     "plain_file",
     "read_json_object",
     "seal_files",
@@ -50,11 +51,23 @@ def cache_folder() -> Path:
     return (shared if shared.is_absolute() else Path("~/.cache").expanduser()) / "wenmai"
 
 
+def make_folder(path: Path) -> None:
+    """Makes a folder, and those that it is to be in, unless they are there.
+
+    Raises:
+        OSError: if that cannot be; NotADirectoryError if a file has its name.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
+
+
 @contextmanager
 def writing(path: str | Path) -> Iterator[BinaryIO]:
     """Opens a temporary file that takes the place of ``path`` only when the block ends without an error."""
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
         os.fchmod(handle, 0o666 & ~_umask())  # mkstemp gives 0600; results are ordinary files
@@ -120,7 +133,7 @@ def sealed_folder(path: str | Path, *, replace: bool = True) -> Iterator[Path]:
         RunError: if something is there that is not to be replaced.
     """
     path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
     os.chmod(temporary, 0o777 & ~_umask())
     _unsealed.add(temporary)

@@ -19,6 +19,7 @@ from importlib.resources import files
 __all__ = ["LANGUAGES", "Catalogue", "environment_language", "language", "phrase", "say", "speak"]
 
 LANGUAGES = ("en", "zh")
+_CHINESE = re.compile("[\u4e00-\u9fff]")
 _HOLE = re.compile(r"\{(\w*)\}")
 _HINT = r"(?:[;,] | [(\[]).*?|"  # what fills a hole right after another: a hint, or nothing
 _NUMBER = r" *-?\d[\w., %+-]*?"
@@ -105,9 +106,11 @@ class Catalogue:
             return self.texts[text]
         for pieces, english in self._recognised:
             if all(piece in text for piece in pieces) and (found := _pattern(english).fullmatch(text)):
-                filled = found.groupdict().items()
-                holes = {name: value if name in _AS_THEY_ARE else self._part(value) for name, value in filled}
-                return self.texts[english].format(**holes)
+                chinese, holes = self.texts[english], found.groupdict()
+                for name, value in holes.items():
+                    if name not in _AS_THEY_ARE and (part := self._part(value)) != value:
+                        chinese, holes[name] = _closed_up(chinese, name, part), part
+                return chinese.format(**holes)
         return None
 
     def _part(self, text: str) -> str:
@@ -137,6 +140,20 @@ class Catalogue:
         fewest = {text: _FEWEST_LETTERS if text.count("{") > 1 else _FEWEST_BESIDE_ONE for _, text in found}
         specific = [one for one in found if letters[one[1]] >= fewest[one[1]]]
         return sorted(specific, key=lambda one: -sizes[one[1]])
+
+
+def _closed_up(text: str, name: str, value: str) -> str:
+    """Returns a text without the spaces around a hole, which are for Latin letters, where a Chinese character stands.
+
+    Example:
+        >>> _closed_up("应为 {expected} 或无", "expected", "文本 A")
+        '应为{expected} 或无'
+    """
+    if _CHINESE.match(value):
+        text = re.sub(rf"(?<=[\u4e00-\u9fff]) {{{name}}}", f"{{{name}}}", text)
+    if _CHINESE.match(value[-1:]):
+        text = re.sub(rf"{{{name}}} (?=[\u4e00-\u9fff])", f"{{{name}}}", text)
+    return text
 
 
 @lru_cache

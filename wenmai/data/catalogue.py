@@ -16,12 +16,24 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 from urllib.parse import quote
 
-from wenmai.core.errors import DownloadError, SettingError, nearest_name
+from wenmai.core.errors import CorpusError, DownloadError, SettingError, nearest_name
 from wenmai.core.folder import cache_folder, file_sha256, writing_json
 from wenmai.data import numerals, pydocs
 from wenmai.data.download import Progress, disk_errors, download, unzip
 
-__all__ = ["Check", "Entry", "Source", "cached", "check", "entries", "find", "from_catalogue", "get", "resolve"]
+__all__ = [
+    "Check",
+    "Entry",
+    "Source",
+    "cached",
+    "check",
+    "entries",
+    "find",
+    "from_catalogue",
+    "get",
+    "locate",
+    "resolve",
+]
 
 MIRROR_VARIABLE = "WENMAI_DATA_MIRROR"
 
@@ -303,6 +315,29 @@ def resolve(source: str, *, progress: Progress | None = None) -> Path | None:
     if entry.kind == "dump":
         raise SettingError(f"{source}: {entry.note}; 'wenmai data get {entry.name}' fetches it")
     return get(entry.name, progress=progress)
+
+
+def locate(name: str, expected: str) -> tuple[str, Path]:
+    """Returns what a recipe calls a file, and where it is: names of the catalogue as they are, and absolute paths.
+
+    Args:
+        name: What the user calls it.
+        expected: What the file should be, for the message.
+
+    Raises:
+        CorpusError: if there is no such file; and as :func:`resolve` does.
+        SettingError: as :func:`resolve` does.
+    """
+    if found := resolve(name):
+        return name, found
+    if name == "-":
+        raise CorpusError(f"standard input can be read only once; save it to a file and name that: expected {expected}")
+    path = Path(os.path.abspath(os.path.expanduser(name)))
+    if not os.path.isfile(path):  # pathlib's has an error of its own for what is too long for a name
+        if os.path.isdir(path):
+            raise CorpusError(f"{path}: is a folder; expected {expected}")
+        raise CorpusError(f"{path!s:.300}: no such file; expected {expected}")
+    return str(path), path
 
 
 def from_catalogue(sources: Sequence[str | Path]) -> tuple[list[str | Path], dict[str, Any]]:

@@ -40,6 +40,11 @@ class _File:
     size: int
     regular: bool
 
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        return "standard input" if str(self.path) == "-" else str(self.path)
+
 
 class Corpus:
     """Where text comes from. Make one with :meth:`of`, :meth:`of_paths` or :meth:`of_texts`.
@@ -156,7 +161,7 @@ class Corpus:
             return "\n".join(item[:_SAMPLE_BYTES] for item in first if isinstance(item, str))
         chosen = self._files[:: -(-len(self._files) // _SAMPLE_FILES)]
         each = _SAMPLE_BYTES // len(chosen)
-        return "\n".join(beginning(_peeked(file), str(file.path), each).decode(encoding, "ignore") for file in chosen)
+        return "\n".join(beginning(_peeked(file), file.name, each).decode(encoding, "ignore") for file in chosen)
 
     def hashes(self) -> list[FileHash] | None:
         """Returns what identifies each file's content, or None where the text can be read only once."""
@@ -243,15 +248,15 @@ class Corpus:
 
         for place, file in enumerate(self._files):
             digest = hashlib.sha256()
-            chunks = plain(_observed(_read(file.path), digest, advance), str(file.path))
-            yield (reader := DocumentReader(str(file.path), chunks, text, stats))
+            chunks = plain(_observed(_read(file.path), digest, advance), file.name)
+            yield (reader := DocumentReader(file.name, chunks, text, stats))
             stats.files += 1
             if reader.empty:
                 if file.named:
-                    raise CorpusError(f"{file.path}: is empty; expected text")
+                    raise CorpusError(f"{file.name}: is empty; expected text")
                 stats.empty_files += 1
             if hashes is not None and hashes[place].sha256 != digest.hexdigest():
-                raise CorpusError(f"{file.path}: changed while it was read; run again when nothing writes to it")
+                raise CorpusError(f"{file.name}: changed while it was read; run again when nothing writes to it")
 
     def _opened_texts(
         self, text: TextConfig, stats: CorpusStats, progress: Progress | None

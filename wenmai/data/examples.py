@@ -23,7 +23,7 @@ from typing import Any
 
 from wenmai.core.errors import CorpusError, SettingError, nearest_name
 from wenmai.core.task_names import TASK_NAMES, TaskName
-from wenmai.data.catalogue import resolve
+from wenmai.data.catalogue import locate
 from wenmai.data.datasets import named_dataset
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
 from wenmai.data.example_stream import FROM_PYTHON, Examples
@@ -199,8 +199,6 @@ def _located(name: str, split: str) -> tuple[str, Path]:
 
     A folder to train on keeps its name, as it has what is evaluated on, too.
     """
-    if found := resolve(name):
-        return name, found
     path = Path(os.path.abspath(os.path.expanduser(name)))
     if os.path.isdir(path):
         files = _files_of(path, split)
@@ -209,9 +207,7 @@ def _located(name: str, split: str) -> tuple[str, Path]:
             wanted = " or ".join(_SPLITS.get(split, (split,))[:2])
             raise CorpusError(f"{path}: a folder with {inside}; expected one file called {wanted}, such as {split}.tsv")
         return str(path if split == "train" else files[0]), files[0]
-    if not os.path.isfile(path):  # pathlib's has an error of its own for what is too long for a name
-        raise CorpusError(f"{path!s:.300}: no such file; expected a file with examples, or data:NAME")
-    return str(path), path
+    return locate(name, "a file with examples, or data:NAME")
 
 
 def _files_of(folder: Path, split: str) -> list[Path]:

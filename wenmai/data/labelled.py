@@ -12,7 +12,6 @@ In tables and JSON lines ``text_column`` and ``label_column`` name text and labe
 
 import hashlib
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -276,19 +275,11 @@ def require_plain_text(text: TextConfig) -> None:
 
 
 def _located(name: str, label_prefix: str) -> tuple[str, Path]:
-    """Returns what a recipe calls a file, and where it is; texts with labels are told from file names by the prefix."""
-    from wenmai.data.catalogue import resolve
+    """As :func:`locate`; texts with labels are told from file names by the prefix."""
+    from wenmai.data.catalogue import locate
 
-    if name == "-":
-        raise CorpusError("labelled text is read from files, not from standard input; save it first")
-    if found := resolve(name):
-        return name, found
-    path = Path(os.path.abspath(os.path.expanduser(name)))
-    if not os.path.isfile(path):  # pathlib's has an error of its own for what is too long for a name
-        what = "is a folder" if os.path.isdir(path) else "no such file"
-        hint = ". Texts in memory are pairs: [(text, label), ...]" if label_prefix in name else ""
-        raise CorpusError(f"{path!s:.300}: {what}; expected a file with a text and its labels in a line{hint}")
-    return str(path), path
+    hint = ". Texts in memory are pairs: [(text, label), ...]" if label_prefix in name else ""
+    return locate(name, f"a file with a text and its labels in a line{hint}")
 
 
 def _lines(path: Path, text: TextConfig, stats: LabelledStats) -> Iterator[tuple[int, str]]:

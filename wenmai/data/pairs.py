@@ -28,6 +28,10 @@ _MAX_LINE = 1 << 20
 _JSON_ENDINGS = (".jsonl", ".jsonlines", ".json-lines", ".ndjson")
 _COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
 _KEYS = (("source", "target"), ("src", "tgt"))
+_EXPECTED = (
+    "a file of SOURCE<TAB>TARGET lines, a .jsonl file, two files as SOURCE_FILE,TARGET_FILE, or a name such as "
+    "builtin:numerals"
+)
 
 _Form = Literal["tsv", "files", "json"]
 
@@ -200,8 +204,10 @@ def read_pairs(spec: str | Path | Iterable[tuple[str, str]], *, swap: bool = Fal
         if not isinstance(spec, Iterable):
             raise CorpusError(f"pairs from Python are (source, target) tuples, not {type(spec).__name__}")
         return Pairs(items=list(spec) if isinstance(spec, Iterator) else spec, swap=swap)
+    from wenmai.data.catalogue import locate
+
     parts = _parts(str(spec)) if isinstance(spec, str) else [str(spec)]
-    named = [_located(part) for part in parts]
+    named = [locate(part, _EXPECTED) for part in parts]
     paths = tuple(path for _, path in named)
     form: _Form = "files" if len(parts) == 2 else "json" if _is_json(paths[0]) else "tsv"
     return Pairs(form=form, paths=paths, sources=tuple(name for name, _ in named), swap=swap)
@@ -219,21 +225,6 @@ def _parts(spec: str) -> list[str]:
 def _exists(name: str) -> bool:
     in_catalogue = name.startswith(("builtin:", "data:")) and "," not in name
     return in_catalogue or os.path.exists(os.path.expanduser(name))
-
-
-def _located(name: str) -> tuple[str, Path]:
-    """Returns what a recipe calls a file, and where it is."""
-    from wenmai.data.catalogue import resolve
-
-    if found := resolve(name):
-        return name, found
-    path = Path(os.path.abspath(os.path.expanduser(name)))
-    if not path.is_file():
-        raise CorpusError(
-            f"{path}: {'is a folder' if path.is_dir() else 'no such file'}. Expected a file of SOURCE<TAB>TARGET"
-            " lines, a .jsonl file, two files as SOURCE_FILE,TARGET_FILE, or a name such as builtin:numerals"
-        )
-    return str(path), path
 
 
 def _is_json(path: Path) -> bool:

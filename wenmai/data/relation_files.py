@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from wenmai.core.errors import CorpusError, SettingError
-from wenmai.data.catalogue import resolve
+from wenmai.data.catalogue import locate
 from wenmai.data.drawing import drawn
 from wenmai.data.file_hash import FileHash, file_hashes
 from wenmai.data.lines import beginning, plain_name
@@ -120,17 +120,8 @@ def open_documents(spec: Any) -> OpenedDocuments:  # noqa: ANN401  whatever name
     items = tuple(spec)
     if not items or not all(isinstance(item, str | Path) for item in items):
         return OpenedDocuments(items=items)
-    located = [_located(str(item)) for item in items]
+    located = [locate(str(item), "documents of DocRED or PubTator, or data:NAME") for item in items]
     return OpenedDocuments(tuple(name for name, _ in located), tuple(path for _, path in located))
-
-
-def _located(name: str, expected: str = "documents of DocRED or PubTator") -> tuple[str, Path]:
-    if found := resolve(name):
-        return name, found
-    path = Path(name).expanduser().absolute()
-    if not path.is_file():
-        raise CorpusError(f"{path!s:.300}: no such file; expected {expected}, or data:NAME")
-    return str(path), path
 
 
 def read_documents(opened: OpenedDocuments, config: RelationsConfig | None = None) -> list[RelationDocument]:
@@ -143,7 +134,7 @@ def read_documents(opened: OpenedDocuments, config: RelationsConfig | None = Non
     pubtator = [not _is_json(path) for path in opened.paths]
     trees = None
     if config.hypernyms is not None and any(pubtator):
-        trees = read_tree_numbers(_located(config.hypernyms, "a file of MeSH tree numbers")[1])
+        trees = read_tree_numbers(locate(config.hypernyms, "a file of MeSH tree numbers, or data:NAME")[1])
     both = [*zip(opened.paths, pubtator, strict=True)]
     found = [one for path, of_pubtator in both if not of_pubtator for one in read_docred(path)]
     found += read_pubtator(*(path for path, of_pubtator in both if of_pubtator), trees=trees)
@@ -253,7 +244,7 @@ def read_relation_data(opened: OpenedDocuments, config: RelationsConfig, *, seed
     digest.update(json.dumps(config.meanings).encode())
     meanings = {}
     if config.meanings is not None:
-        meanings = relation_names(_located(config.meanings, "a JSON file of what relations mean")[1])
+        meanings = relation_names(locate(config.meanings, "a JSON file of what relations mean, or data:NAME")[1])
     trained = opened.hashes()
     files = dict.fromkeys([*trained, *named.hashes()], True) | dict.fromkeys(trained, False)  # only to validate on?
     return RelationData(

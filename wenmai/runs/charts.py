@@ -4,10 +4,12 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import TypeGuard
 
-from wenmai.core.folder import writing
+from wenmai.core.columns import text_width
+from wenmai.core.folder import make_folder, writing
 from wenmai.core.wording import say
 from wenmai.runs.by_task import FIGURES, drawn_by_task, task_places
 from wenmai.runs.comparison import ComparedSystem, Comparison, Measure
@@ -38,7 +40,7 @@ def write_charts(comparison: Comparison, folder: str | Path, form: str = "svg") 
         OSError: if the folder cannot be written.
     """
     require_picture(form)
-    Path(folder).mkdir(parents=True, exist_ok=True)
+    make_folder(Path(folder))
     written = []
     for name, drawing in charts(comparison).items():
         path = Path(folder) / f"{name}.{form}"
@@ -52,10 +54,17 @@ def write_charts(comparison: Comparison, folder: str | Path, form: str = "svg") 
 def charts(comparison: Comparison) -> dict[str, Drawing]:
     """Returns the charts of a comparison by name: measures, learning curves, tasks, and the panels of the report."""
     systems, found = comparison.systems, dict[str, Drawing]()
+
+    def add(title: str, drawing: Drawing) -> None:
+        """Titles that differ in signs alone have one name for a file, so the second gets a number."""
+        name = _file_name(title)
+        names = (f"{name}-{number}" if number > 1 else name for number in count(1))
+        found[next(name for name in names if name not in found)] = drawing
+
     for title, measures in comparison.columns(spoken=True).items():
         known = [(place, one) for place, one in enumerate(measures) if one is not None and _is_drawn(one.value)]
         if len(known) > 1:
-            found[_file_name(title)] = _dots(title, [(place, systems[place].name, one) for place, one in known])
+            add(title, _dots(title, [(place, systems[place].name, one) for place, one in known]))
     for kind in dict.fromkeys(system.loss_kind for system in systems):
         lines = [
             _Curve(place, system.name, _curve(system))
@@ -64,13 +73,13 @@ def charts(comparison: Comparison) -> dict[str, Drawing]:
         ]
         if lines:
             title = f"{say('Loss')}, {say(kind)}" if kind else say("Loss")
-            found[_file_name(f"loss {kind}")] = _lines(title, say("Training done, %"), lines)
+            add(f"loss {kind}", _lines(title, say("Training done, %"), lines))
     places = task_places(systems)
     for system in systems:
         for figure, tasks in drawn_by_task(system).items():
             title = say("{figure} by task, {name}", figure=say(FIGURES[figure]), name=system.name)
             lines = [_Curve(places[task], task, points) for task, points in tasks.items()]
-            found[_file_name(f"{figure} by task {system.name}")] = _lines(title, say("Updates"), lines, whole=True)
+            add(f"{figure} by task {system.name}", _lines(title, say("Updates"), lines, whole=True))
     for name, panel in comparison.panels.items():
         lines = [
             _Curve(place, system.name, [(one.x, one.y) for one in system.lines.get(name, ()) if one.y is not None])
@@ -78,9 +87,8 @@ def charts(comparison: Comparison) -> dict[str, Drawing]:
         ]
         if any(len(line.points) > 1 for line in lines):
             title, axis = say(panel.title), say(panel.axis)
-            found[_file_name(name)] = _lines(
-                title, axis, [one for one in lines if one.points], log=panel.log, whole=panel.whole
-            )
+            lines = [one for one in lines if one.points]
+            add(name, _lines(title, axis, lines, log=panel.log, whole=panel.whole))
     return found
 
 
@@ -91,12 +99,14 @@ def _is_drawn(value: float | None) -> TypeGuard[float]:
 
 def _curve(system: ComparedSystem) -> list[tuple[float, float]]:
     points = [(100 * point.progress, point.loss) for point in system.curve if _is_drawn(point.loss)]
-    return points[:: -(-len(points) // MOST_POINTS)] if points else []
+    if len(points) <= MOST_POINTS:
+        return points
+    return [*points[: -1 : -(-len(points) // (MOST_POINTS - 1))], points[-1]]
 
 
 def _lines(title: str, axis: str, lines: Sequence[_Curve], *, log: bool = False, whole: bool = False) -> Drawing:
     """Draws lines with their names at their right ends."""
-    right = WIDTH - 24 - 7 * max(len(line.name) for line in lines)
+    right = WIDTH - 24 - 7 * max(text_width(line.name) for line in lines)
     xs = [x for line in lines for x, _ in line.points]
     ys = [y for line in lines for _, y in line.points]
     across = _scale(min(xs), max(xs), LEFT, right, log=log)
@@ -121,7 +131,7 @@ def _lines(title: str, axis: str, lines: Sequence[_Curve], *, log: bool = False,
 
 def _dots(title: str, measures: Sequence[tuple[int, str, Measure]]) -> Drawing:
     """Draws a row for each system: its value, and its interval as a line."""
-    left, right, height = 16 + 7 * max(len(name) for _, name, _ in measures), WIDTH - 70, 26
+    left, right, height = 16 + 7 * max(text_width(name) for _, name, _ in measures), WIDTH - 70, 26
     ends = [end for _, _, one in measures for end in (one.value, one.low, one.high) if end is not None]
     low, high = _padded(ends)
     across, bottom = _scale(low, high, left, right), TOP + height * len(measures)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from wenmai.core.errors import RunError, shell_path
+from wenmai.core.folder import make_folder
 from wenmai.training.run import ENVIRONMENT, LOCK, MODEL, RECIPE, SUMMARY, Run, remove
 
 __all__ = ["claimed", "owned", "require_room"]
@@ -84,7 +85,7 @@ def _make(folder: Path) -> bool:
     Raises:
         RunError: if there is a file of that name.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(folder.parent)
     try:
         folder.mkdir()
     except FileExistsError:

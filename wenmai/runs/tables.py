@@ -19,6 +19,8 @@ _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
+    "[": "{[}",  # behind the end of a row, it and the star would be its options
+    "*": "{*}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
 
