@@ -136,6 +136,8 @@ class TransformerXLState:
             self.memories, self.caches = memories, None
         elif tensors.keys() == {f"cache.{number}" for number in range(layers)}:
             found = [tensors[f"cache.{number}"] for number in range(layers)]
+            if any(held.dim() != 5 or held.shape[0] != 2 or held.shape != found[0].shape for held in found):
+                raise ValueError("keys and values (2, B, H, S, D) were expected, of one shape in all layers")
             self.caches = [RollingKeyValue(held, reach=held.shape[3], length=held.shape[3]) for held in found]
             self.memories = []
         else:
