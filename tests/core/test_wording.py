@@ -274,7 +274,7 @@ def test_messages_are_complete():
         (
             "a.tsv: no examples; 2 examples were left out because a text is empty; 1 tags that cannot follow the one "
             "before were read as conlleval reads them",
-            "a.tsv：没有样例；2 个样例因文本为空而被略去；1 个不能接在前一标签之后的标签按 conlleval 的读法处理",
+            "a.tsv：没有样例；2 个样例因文本为空而被略去；1 个不能接在前一标记之后的标记按 conlleval 的读法处理",
         ),
     ],
 )
