@@ -271,6 +271,13 @@ def test_an_empty_name_is_not_this_folder(names: list[str], tmp_path: Path, monk
                 door(named)
 
 
+def test_a_line_that_begins_like_a_name_of_the_catalogue_is_text() -> None:
+    lines = ["data: the bytes to write", "builtin: a part of Python"]
+    opened, hints, names = open_texts(lines)
+    assert read(opened)[0] == [line.split() for line in lines]
+    assert (hints, names) == ({}, ())
+
+
 @pytest.mark.parametrize("long_line", [False, True])
 @pytest.mark.parametrize("bad", [b"caf\xe9 x", b"nul \0 x"])
 def test_bad_lines_are_errors_with_their_place(

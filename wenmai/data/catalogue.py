@@ -20,6 +20,7 @@ from wenmai.core.errors import CorpusError, DownloadError, SettingError, nearest
 from wenmai.core.folder import cache_folder, file_sha256, writing_json
 from wenmai.data import numerals, pydocs
 from wenmai.data.download import Progress, disk_errors, download, unzip
+from wenmai.data.sources import in_catalogue
 
 __all__ = [
     "Check",
@@ -309,7 +310,7 @@ def resolve(source: str, *, progress: Progress | None = None) -> Path | None:
         DownloadError: as :func:`get`.
         CorpusError: as :func:`get`.
     """
-    if not source.startswith(("builtin:", "data:")):
+    if not in_catalogue(source):
         return None
     entry = find(source)
     if entry.kind == "dump":

@@ -47,5 +47,5 @@ def absolute_name(name: str) -> str:
 
 
 def in_catalogue(name: str | Path) -> bool:
-    """Whether a part of a corpus is meant as a name of the catalogue."""
-    return isinstance(name, str) and name.startswith(("builtin:", "data:"))
+    """Whether a part of a corpus is meant as a name of the catalogue; ``data: the new oil`` is a text."""
+    return isinstance(name, str) and name.startswith(("builtin:", "data:")) and len(name.split()) == 1
