@@ -77,6 +77,7 @@ MISTAKES = [
     ),
     (["train", "word2vec", "text.txt", "－－epochs=3"], "did you mean --epochs=3?"),
     (["train", "word2vec", "text.txt", "--quite"], "did you mean '--quiet'?"),
+    (["compare", "a", "b", "--charts", "--quiet"], "--charts needs a value; --quiet is another option"),
     (["compare", "a", "b", "--epochs", "3"], "no such option: --epochs; settings go with --systems"),  # not --charts
     (["train", "word2vec", "text.txt", "--epochs"], "--epochs needs a value"),
     (["train", "word2vec", "text.txt", "--sg", "1"], "did you mean 'algorithm', which is skipgram or cbow?"),

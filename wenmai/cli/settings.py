@@ -233,6 +233,8 @@ def _rewritten(args: Sequence[str], own: Mapping[str, bool], known: Known, *, st
                 _require_no_option(token, known)
             yield token
             if own.get(name) and not equals and rest:
+                if strict and rest[0] in own and rest[0].startswith("--"):
+                    raise SettingError(f"{name} needs a value; {rest[0]} is another option")
                 yield rest.pop(0)
             continue
         typed = name.removeprefix("--")
