@@ -86,7 +86,6 @@ MISTAKES = [
     (["train", "w2v", "text.txt", "--epochs", "3"], "no system is called 'w2v'; did you mean 'word2vec'?"),
     (["train", "skip-gram", "text.txt"], "did you mean 'word2vec-sgns'?"),
     (["train", "CBOW", "text.txt"], "did you mean 'word2vec-cbow-ns'?"),
-    (["compare", "a", "b", "--epochs", "3"], "settings go with --systems"),
     (["resume", "a", "--epochs", "3"], "No such option: --epochs"),
 ]
 
