@@ -54,6 +54,18 @@ def test_only_files_and_links_to_files_are_read(tmp_path):
             read_json_object(tmp_path / name)
 
 
+def test_a_pipe_or_a_device_is_not_replaced_by_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    (tmp_path / "folder").mkdir()
+    for name, message in (("pipe", "Not a file"), ("link", "Not a file"), ("folder", "Is a directory")):
+        with pytest.raises(OSError, match=message), writing(tmp_path / name):
+            pytest.fail("the block ran")
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "link").is_symlink()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "link", "pipe"]
+
+
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_an_error_leaves_the_file_that_was_there(tmp_path, error):
     path = tmp_path / "file.bin"

@@ -65,9 +65,15 @@ def make_folder(path: Path) -> None:
 
 @contextmanager
 def writing(path: str | Path) -> Iterator[BinaryIO]:
-    """Opens a temporary file that takes the place of ``path`` only when the block ends without an error."""
+    """Opens a temporary file that takes the place of ``path`` only when the block ends without an error.
+
+    Raises:
+        OSError: if it cannot be written, or ``path`` is a folder, a pipe or a device, which no file may replace.
+    """
     path = Path(path)
     make_folder(path.parent)
+    if path.exists():
+        plain_file(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
         os.fchmod(handle, 0o666 & ~_umask())  # mkstemp gives 0600; results are ordinary files
