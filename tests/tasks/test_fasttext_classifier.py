@@ -163,6 +163,7 @@ def test_rare_labels_are_left_out_and_told(texts):
     [
         ([("a", "x"), ("b", "x")], {}, CorpusError, "at least two labels"),
         ([("a", "x"), ("b", "y")], {"min_count": 9}, VocabError, "min_count"),
+        ([("a", "x"), ("b", "y")], {"min_label_count": 9}, VocabError, "^no label has min_label_count=9 texts"),
         ([("a", "x"), ("b", None)], {}, CorpusError, "item 1 has no label .* expected a text and its label"),
         ([("a b", "x"), ("b a", "y")] * 50, {"learning_rate": 1e30}, TrainingError, "no longer a number"),
         ([("a", "x"), ("b", "y")], {"valid": "nothing.txt"}, CorpusError, "no such file"),

@@ -16,7 +16,7 @@ from annotated_types import Ge
 from typing_extensions import Doc
 
 from wenmai.config.recipe import Located, Recipe
-from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.errors import CorpusError, SettingError, VocabError
 from wenmai.core.seeding import mixed_seed
 from wenmai.data.datasets import open_labelled
 from wenmai.data.encoded_labelled import EncodedLabelled
@@ -108,6 +108,11 @@ class FastTextClassifierTask(Task):
         counted = (data.label_names, data.label_counts.tolist())
         vectors = None if wanted.pretrained is None else pretrained_vectors(wanted.pretrained, config.vector_size)
         if base is None:
+            if (most := max(data.label_counts.tolist(), default=0)) < wanted.min_label_count:
+                raise VocabError(
+                    f"no label has min_label_count={wanted.min_label_count} texts: the most frequent has {most}. "
+                    "Use more texts, or a lower min_label_count"
+                )
             vocab = Vocab.from_counts(data.words, data.counts, min_count=wanted.min_count)
             labels = Vocab.from_counts(*counted, min_count=wanted.min_label_count)
         else:
