@@ -239,6 +239,13 @@ def test_mistakes_have_the_official_types(question, folder):
         question(ours, folder)
 
 
+@pytest.mark.parametrize("text", [None, 3, b"word1", ("word1", "word2"), np.array(["word1"]), ["word1", None]])
+def test_what_is_no_text_is_told_so(text, folder):
+    model = ours.load_model(str(folder / "hs.bin"))
+    with pytest.raises(TypeError, match=r"^expected a text \(str\), not .*; predict and get_line take a list"):
+        model.predict(text)
+
+
 # --- the official tests and examples --------------------------------------------------------------------------------
 
 GENERATED = sorted(name for name in vars(official_tests.TestFastTextUnitPy) if name.startswith("gen_test_"))

@@ -24,7 +24,11 @@ def one_line(text: str, name: str) -> str:
 
     Raises:
         FastTextError: if it has several lines.
+        TypeError: if it is no text.
     """
+    if not isinstance(text, str):
+        kind = type(text).__name__
+        raise TypeError(f"expected a text (str), not {kind}; predict and get_line take a list of texts too")
     if "\n" in text:
         raise FastTextError(f"{name} processes one line at a time (remove '\\n')")
     return text
