@@ -292,6 +292,7 @@ def test_classes_that_are_not_those_of_the_model_are_noticed(content, run, tmp_p
         ({}, GIVEN, WANTED[:3], "inconsistent numbers of samples"),
         ({}, GIVEN, None, "requires y to be passed"),
         ({}, GIVEN, ["a", None] * 8, "y has labels of several types, or missing ones"),
+        ({}, GIVEN, ["a", 1] * 8, "y has labels of several types, or missing ones"),
         ({}, GIVEN, np.arange(16) / 3, "Unknown label type: continuous"),
         ({}, "a b", WANTED, "expected a sequence of texts"),
         ({}, [*GIVEN[:15], None], WANTED, "expected a sequence of texts"),

@@ -261,7 +261,9 @@ class _LinearClassifier(ClassifierMixin, _LinearEstimator):  # type: ignore[misc
         check_classification_targets(y)
         self.classes_, numbers = np.unique(column_or_1d(y), return_inverse=True)
         if self.classes_.size < 2:
-            raise ValueError(f"all {len(numbers)} examples are of one class, {self.classes_[0]!r}; expected at least 2")
+            raise ValueError(
+                f"all {len(numbers)} examples are of one class, {self.classes_.tolist()[0]!r}; expected at least 2"
+            )
         return self._train(X, self._coded(numbers), self._weighted(X, y, sample_weight))
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:  # noqa: ANN401

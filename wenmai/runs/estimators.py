@@ -4,7 +4,7 @@ The door for users is :mod:`wenmai.sklearn`.
 """
 
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -217,13 +217,17 @@ def numbered(estimator: BaseEstimator, texts: Sequence[Any], y: Any) -> tuple[np
     name = type(estimator).__name__
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
-    labels = column_or_1d(y, warn=True)
+    mixed = ValueError(f"{name}: y has labels of several types, or missing ones")
+    given = list(y) if isinstance(y, Iterator) else y
+    if isinstance(given, list | tuple) and len({isinstance(label, str) for label in given}) > 1:
+        raise mixed  # numpy would write all of them as text
+    labels = column_or_1d(given, warn=True)
     check_consistent_length(texts, labels)
     try:
         check_classification_targets(labels)
         classes, numbers = np.unique(labels, return_inverse=True)
     except TypeError:
-        raise ValueError(f"{name}: y has labels of several types, or missing ones") from None
+        raise mixed from None
     if classes.size < 2:
         one = repr(classes[0].item()) if classes.size else "none"
         raise ValueError(f"{name}: all {len(texts)} texts are of one class, {one}; expected at least 2")
