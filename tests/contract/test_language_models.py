@@ -163,16 +163,6 @@ def test_a_foreign_state_is_refused(model):
             state.load(tensors)
 
 
-def test_a_state_of_other_sizes_is_refused(still, tokens):
-    state = still.start(B)
-    with torch.no_grad():
-        still(tokens[:, :5], state)
-    tensors = state.tensors()
-    for name in tensors:
-        with pytest.raises(ValueError, match=r"expected|fit"):
-            still.start(B).load(tensors | {name: tensors[name][..., None]})
-
-
 def test_documents_are_kept_apart_or_refused(model, tokens):
     documents = torch.tensor([[1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 2, 2], [3] * 12, [4] + [5] * 10 + [6]])
     if not model.masks_documents:

@@ -250,6 +250,18 @@ def test_a_memory_of_training_serves_reading_but_not_the_other_way():
         model(tokens, read)
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_a_memory_of_other_sizes_is_refused(training):
+    model = make(memory_length=6).train(training)
+    state = model.start(2)
+    with torch.set_grad_enabled(training):
+        model(torch.randint(0, V, (2, 5)), state)
+    tensors = state.tensors()
+    for name in tensors:
+        with pytest.raises(ValueError, match="expected"):
+            model.start(2).load(tensors | {name: tensors[name][..., None]})
+
+
 def test_a_long_text_is_read_within_a_bounded_memory():
     model = make(memory_length=8).eval()
     state = model.start(1)
