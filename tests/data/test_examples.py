@@ -321,6 +321,13 @@ def test_other_encodings(tmp_path):
         read(path, "classification", encoding="ascii")
 
 
+def test_a_folder_does_not_hide_a_name_of_the_catalogue(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "data:nosuch").mkdir()
+    with pytest.raises(SettingError, match="no corpus or test set is called 'data:nosuch'"):
+        open_examples("data:nosuch", "classification")
+
+
 def test_wrong_names_and_tasks_are_refused(tmp_path):
     with pytest.raises(SettingError, match="data:sst2 is for classification, not for tagging"):
         open_examples("data:sst2", "tagging")

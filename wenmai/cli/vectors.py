@@ -263,7 +263,7 @@ def embed(
         )
     chosen: Any = weighting
 
-    def ask(portion: list[str]) -> Any:  # noqa: ANN401  an array
+    def ask(portion: list[str]) -> "NDArray[np.float32]":
         if not words:
             return opened.embed(portion, weighting=chosen, normalise=normalise or None, **options)
         found = opened.vectors.get_vectors(portion)

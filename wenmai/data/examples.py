@@ -28,6 +28,7 @@ from wenmai.data.datasets import named_dataset
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
 from wenmai.data.example_stream import FROM_PYTHON, Examples
 from wenmai.data.lines import plain_name
+from wenmai.data.sources import in_catalogue
 from wenmai.data.typed import (
     Answer,
     ChoiceExample,
@@ -200,7 +201,7 @@ def _located(name: str, split: str) -> tuple[str, Path]:
     A folder to train on keeps its name, as it has what is evaluated on, too.
     """
     path = Path(os.path.abspath(os.path.expanduser(name)))
-    if os.path.isdir(path):
+    if not in_catalogue(name) and os.path.isdir(path):
         files = _files_of(path, split)
         if len(files) != 1:
             inside = ", ".join(sorted(one.name for one in path.iterdir()))[:200] or "nothing"

@@ -21,6 +21,7 @@ from wenmai.core.compressed import reading
 from wenmai.core.errors import CorpusError
 from wenmai.data.corpus import Progress
 from wenmai.data.file_hash import FileHash, file_hashes
+from wenmai.data.sources import in_catalogue
 
 __all__ = ["Pairs", "PairsConfig", "PairsStats", "read_pairs"]
 
@@ -223,8 +224,7 @@ def _parts(spec: str) -> list[str]:
 
 
 def _exists(name: str) -> bool:
-    in_catalogue = name.startswith(("builtin:", "data:")) and "," not in name
-    return in_catalogue or os.path.exists(os.path.expanduser(name))
+    return (in_catalogue(name) and "," not in name) or os.path.exists(os.path.expanduser(name))
 
 
 def _is_json(path: Path) -> bool:
