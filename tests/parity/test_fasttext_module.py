@@ -163,8 +163,21 @@ def test_changed_models(folder, tmp_path):
     assert (tmp_path / "mine.bin").read_bytes() == (tmp_path / "theirs.bin").read_bytes()
     with pytest.raises(ValueError, match="expected"):
         mine.set_matrices(rows[:-1], output)
+    with pytest.raises(ValueError, match=r"matrices of \(3,\) and \(3,\); expected \(\d+, d\)"):
+        mine.set_matrices(np.zeros(3), np.zeros(3))
     reduced = our_util.reduce_model(ours.load_model(folder / "softmax.bin"), 4)
     assert reduced.get_input_matrix().shape[1] == reduced.get_dimension() == 4
+    for size in (0, 5):
+        with pytest.raises(ValueError, match=f"target_dim={size}: expected 1 to 4, the size of a vector"):
+            our_util.reduce_model(reduced, size)
+
+
+@pytest.mark.parametrize("train", [ours.train_supervised, ours.train_unsupervised])
+def test_bytes_that_are_no_text_are_named_in_the_file_of_the_user(train, tmp_path):
+    path = tmp_path / "latin"
+    path.write_bytes(b"__label__a one two\n" * 20 + b"__label__b caf\xe9 two\n")
+    with pytest.raises(ValueError, match=r"latin: line 21: 0xe9 is not UTF-8; convert the file first.*iconv"):
+        train(path, verbose=0, minCount=1, epoch=1, dim=4, thread=1)
 
 
 @pytest.mark.parametrize("choices", [{}, {"qnorm": True, "cutoff": 400}, {"dsub": 4, "cutoff": 300, "retrain": True}])

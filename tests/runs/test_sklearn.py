@@ -112,6 +112,8 @@ def test_another_setting_counts_at_once(run):
         ("bert", {"layer": 9}, GIVEN, "layer=9: expected last, last4, or numbers"),
         ("bert", {"pooling": "least"}, GIVEN, "pooling=least: the model has"),
         ("bert", {"weighting": "sif"}, GIVEN, "weighting=sif is for word vectors"),
+        ("bert", {"normalise": "x"}, GIVEN, "normalise='x': expected True or False"),
+        ("bert", {"concat": "yes"}, GIVEN, "concat='yes': expected True or False"),
         ("word2vec", {"layer": 1}, GIVEN, "layer: for contextual encoders such as bert, not for word2vec"),
         ("word2vec", {}, "a b", "expected a sequence of texts"),
         ("word2vec", {}, [["a b"]], "expected a sequence of texts"),

@@ -168,10 +168,11 @@ class FastTextModel:
         Raises:
             FastTextError: if they have not the rows of the model, or vectors of two sizes.
         """
-        model, width = self._model, input_matrix.shape[1]
-        expected = [(len(model.input), width), (len(model.output), width)]
-        if [input_matrix.shape, output_matrix.shape] != expected:
-            raise FastTextError(f"matrices of {input_matrix.shape} and {output_matrix.shape}; expected {expected}")
+        model, shapes = self._model, (np.shape(input_matrix), np.shape(output_matrix))
+        width = shapes[0][-1] if shapes[0] else 0
+        if width == 0 or shapes != ((len(model.input), width), (len(model.output), width)):
+            expected = f"({len(model.input)}, d) and ({len(model.output)}, d)"
+            raise FastTextError(f"matrices of {shapes[0]} and {shapes[1]}; expected {expected}")
         padded = []
         for matrix in (input_matrix, output_matrix):
             rows = rows_to_fill(len(matrix), width)

@@ -2,7 +2,8 @@
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -74,7 +75,7 @@ def classifier(args: Mapping[str, Any], given: set[str]) -> FastTextModel:
     path, progress = _input(args), _Progress(args["verbose"])
     for sentence in without_effect(args, given):
         progress.note(sentence)
-    with value_errors(), TemporaryDirectory(prefix="wenmai-") as folder:
+    with _training_on(path), TemporaryDirectory(prefix="wenmai-") as folder:
         out = Path(folder) / "run"
         if valid := args["autotuneValidationFile"]:
             frozen = settings_of_supervised({**{name: args[name] for name in given}, "loss": args["loss"]})
@@ -91,7 +92,7 @@ def word_vectors(args: Mapping[str, Any], given: set[str]) -> FastTextModel:
     args = {**args, "autotuneValidationFile": ""}
     for sentence in without_effect(args, given):
         progress.note(sentence)
-    with value_errors(), TemporaryDirectory(prefix="wenmai-") as folder:
+    with _training_on(path), TemporaryDirectory(prefix="wenmai-") as folder:
         text = Path(folder) / "text"
         _prepare(path, text, str(args["label"]).encode())
         settings = settings_of_unsupervised(args)
@@ -129,6 +130,25 @@ def _input(args: Mapping[str, Any]) -> Path:
     if not (path := Path(args["input"])).is_file():
         raise FastTextError(f"{path} cannot be opened for training!")
     return path
+
+
+@contextmanager
+def _training_on(path: Path) -> Iterator[None]:
+    """Turns errors into those of the module; bytes that are no UTF-8 are named as in the user's file, not in a copy."""
+    try:
+        with value_errors():
+            yield
+    except FastTextError:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    line.decode()
+                except UnicodeDecodeError as error:
+                    raise FastTextError(
+                        f"{path}: line {number}: 0x{line[error.start]:02x} is not UTF-8; convert the file first, "
+                        "for instance by iconv -f latin-1 -t utf-8"
+                    ) from None
+        raise
 
 
 def _tuning(args: Mapping[str, Any], progress: _Progress) -> dict[str, Any]:

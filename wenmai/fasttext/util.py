@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wenmai.fasttext.errors import FastTextError
 from wenmai.fasttext.model import FastTextModel
 
 __all__ = ["find_nearest_neighbor", "reduce_model", "test"]
@@ -40,7 +41,13 @@ def find_nearest_neighbor(
 
 
 def reduce_model(ft_model: FastTextModel, target_dim: int) -> FastTextModel:
-    """Replaces the matrices of a model by their first principal components; returns the model."""
+    """Replaces the matrices of a model by their first principal components; returns the model.
+
+    Raises:
+        FastTextError: if the model does not have so many dimensions, or is quantised.
+    """
+    if not 1 <= target_dim <= ft_model.get_dimension():
+        raise FastTextError(f"target_dim={target_dim}: expected 1 to {ft_model.get_dimension()}, the size of a vector")
     rows, output = ft_model.get_input_matrix(), ft_model.get_output_matrix()
     sample = rows[:_MOST_ROWS] - rows[:_MOST_ROWS].mean(axis=0)
     _, axes = np.linalg.eigh(np.matmul(sample.T, sample))

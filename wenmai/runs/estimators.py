@@ -99,6 +99,9 @@ class TextEncoder(OfTexts, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         return self.vector_size_
 
     def _vectors(self, texts: list[str]) -> npt.NDArray[np.float32]:
+        for name in ("normalise", "concat"):
+            if not isinstance(value := getattr(self, name), bool | np.bool_ | None):
+                raise SettingError(f"{name}={value!r}: expected True or False")
         given = {"layer": self.layer, "pooling": self.pooling, "concat": self.concat or None}
         options = {name: value for name, value in given.items() if value is not None}
         found = self._run().embed(texts, weighting=self.weighting, normalise=self.normalise, **options)  # type: ignore[arg-type]
