@@ -51,6 +51,7 @@ def test_somebody_who_waits_is_told_no_line():
 
 
 def test_a_sentence_that_begins_like_a_name_of_the_catalogue_is_a_text():
-    assert list(texts_of(["data: the new oil"], None)) == ["data: the new oil"]
+    lines = ["data: the new oil", "data:数据是新的石油"]
+    assert list(texts_of(lines, None)) == lines
     with pytest.raises(SettingError, match="'data:text8' names a file"):
         texts_of(["data:text8"], None)

@@ -49,6 +49,8 @@ def named_file(texts: Sequence[str] | None, file: str | None) -> str | None:
     Raises:
         SettingError: as :func:`texts_of` does.
     """
+    from wenmai.data.sources import in_catalogue
+
     if texts and file is not None:
         raise SettingError("give texts or --file, not both")
     if file is not None or not texts or list(texts) == ["-"]:
@@ -56,7 +58,7 @@ def named_file(texts: Sequence[str] | None, file: str | None) -> str | None:
     if "-" in texts:
         raise SettingError("- stands for standard input and must be the only text")
     for text in texts:
-        if (text.startswith("data:") and len(text.split()) == 1) or ("\n" not in text and _is_file(text)):
+        if in_catalogue(text) or ("\n" not in text and _is_file(text)):
             raise SettingError(
                 f"{text!r} names a file, but texts are expected here: --file {text} reads it, one text a line"
             )

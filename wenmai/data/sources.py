@@ -47,5 +47,6 @@ def absolute_name(name: str) -> str:
 
 
 def in_catalogue(name: str | Path) -> bool:
-    """Whether a part of a corpus is meant as a name of the catalogue; ``data: the new oil`` is a text."""
-    return isinstance(name, str) and name.startswith(("builtin:", "data:")) and len(name.split()) == 1
+    """Whether a part of a corpus is meant as a name of the catalogue; ``data: new oil`` and ``data:石油`` are texts."""
+    prefixed = isinstance(name, str) and name.startswith(("builtin:", "data:"))
+    return prefixed and str(name).isascii() and len(str(name).split()) == 1
