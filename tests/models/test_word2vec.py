@@ -12,11 +12,11 @@ from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.tensors import write_tensors
 from wenmai.data.corpus import Corpus
 from wenmai.data.encoded_corpus import encode_corpus
-from wenmai.models import word2vec as word2vec_module
 from wenmai.models.word2vec import Word2Vec, Word2VecConfig, keep_probabilities
 from wenmai.tasks.passes import block_bounds, row_of_type
 from wenmai.text.settings import TextConfig
 from wenmai.text.vocab import Vocab
+from wenmai.vectors import padding
 
 VOCAB = Vocab(["the", "文", "脉", "rare"], [50, 20, 10, 1])
 OBJECTIVES = [
@@ -66,7 +66,7 @@ def test_rows_are_padded_to_whole_vectors_only_where_that_takes_little_memory(mo
         return Word2Vec(Word2VecConfig(vector_size=vector_size), Vocab(["a", "b"], [2, 1])).input.shape[1]
 
     assert [padded(size) for size in (1, 16, 50, 100)] == [16, 16, 64, 112]
-    monkeypatch.setattr(word2vec_module, "_PADDING_BYTES", 2 * 4 * 12)  # of two rows, twelve numbers each
+    monkeypatch.setattr(padding, "_PADDING_BYTES", 2 * 4 * 12)  # of two rows, twelve numbers each
     assert [padded(size) for size in (1, 4, 16, 50, 51, 100)] == [4, 16, 16, 52, 52, 112]
 
 
@@ -75,7 +75,7 @@ def test_a_model_grows_from_padded_rows_to_dense_ones(monkeypatch):
     old = Word2Vec(config, Vocab(["a", "b"], [2, 1]))
     for matrix in (old.input, old.negative, old.hierarchical):
         matrix[:, :5] = np.random.default_rng(1).normal(size=(2, 5))
-    monkeypatch.setattr(word2vec_module, "_PADDING_BYTES", 0)
+    monkeypatch.setattr(padding, "_PADDING_BYTES", 0)
     new = old.grown(old.vocab, config, 1)
     assert (old.input.shape[1], new.input.shape[1]) == (16, 8)
     for name in ("input", "negative", "hierarchical"):

@@ -33,12 +33,11 @@ from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.tensors import read_tensor_into, tensor_shapes, write_tensors
 from wenmai.models.folder import read_config, read_vocab, write_config
 from wenmai.text.vocab import Vocab
+from wenmai.vectors.padding import padded_size
 from wenmai.vectors.word_vectors import WordVectors
 
 __all__ = ["Word2Vec", "Word2VecConfig", "keep_probabilities"]
 
-_VECTOR_FLOATS, _ROW_FLOATS = 16, 4  # rows are padded to multiples of one or the other, see kernels/window.py
-_PADDING_BYTES = 1 << 23  # of a matrix, at most, for the sake of speed
 _BLOCK = 1 << 14  # words of which temporary arrays are made at once
 _LONGEST_SOFTMAX = 50_000
 _TENSORS = {"input", "negative", "hierarchical"}
@@ -114,7 +113,7 @@ class Word2Vec:
         self.config = config
         self.vocab = vocab
         size = len(vocab)
-        padded = _padded_size(size, config.vector_size)
+        padded = padded_size(size, config.vector_size)
         self.input = aligned_rows(size, padded)
         self.negative = aligned_rows(size if config.negative or config.softmax else 1, padded)
         self.hierarchical = aligned_rows(size if config.hierarchical else 1, padded)
@@ -222,18 +221,6 @@ def keep_probabilities(counts: npt.NDArray[np.int64], config: Word2VecConfig) ->
         keep = np.sqrt(ratio) + (ratio if config.subsampling == "word2vec.c" else 0)
         kept[start : start + _BLOCK] = np.minimum(keep, 1)
     return kept
-
-
-def _padded_size(rows: int, vector_size: int) -> int:
-    """Floats that a row takes in memory.
-
-    Whole SIMD vectors, which begin on cache lines, are 5 to 20 % faster; where they would take much memory, rows are
-    padded as little as the kernels allow.
-    """
-    whole = -(-vector_size // _VECTOR_FLOATS) * _VECTOR_FLOATS
-    if 4 * rows * (whole - vector_size) <= _PADDING_BYTES:
-        return whole
-    return -(-vector_size // _ROW_FLOATS) * _ROW_FLOATS
 
 
 def _read_head(folder: Path) -> tuple[Word2VecConfig, Vocab]:

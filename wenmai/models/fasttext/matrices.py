@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, TypeAlias, Union
 import numpy as np
 import numpy.typing as npt
 
+from wenmai.vectors.padding import VECTOR_FLOATS, padded_size
+
 if TYPE_CHECKING:
     from wenmai.kernels.quantise import QuantisedRows
 
-__all__ = ["Matrix", "misnamed_buckets", "padded_size", "rows_to_fill", "zero_rows"]
+__all__ = ["Matrix", "misnamed_buckets", "rows_to_fill", "zero_rows"]
 
 Matrix: TypeAlias = Union[npt.NDArray[np.float32], "QuantisedRows"]
-_VECTOR_FLOATS, _ROW_FLOATS = 16, 4  # rows are padded to multiples of one or the other, see kernels/window.py
-_PADDING_BYTES = 1 << 23  # of a matrix, at most, for the sake of speed
 
 
 def zero_rows(rows: int, vector_size: int) -> npt.NDArray[np.float32]:
-    """Returns zeros (rows, :func:`padded_size`) that begin on a cache line; a SIMD vector may be read past the end."""
+    """Returns zeros (rows, ``padded_size``) that begin on a cache line; a SIMD vector may be read past the end."""
     from wenmai.kernels.window import aligned_rows
 
     zeros: npt.NDArray[np.float32] = aligned_rows(rows, padded_size(rows, vector_size))
@@ -31,18 +31,10 @@ def rows_to_fill(rows: int, vector_size: int) -> npt.NDArray[np.float32]:
     have to make them first, and that takes longer than reading the model.
     """
     padded = padded_size(rows, vector_size)
-    size = 4 * (rows * padded + _VECTOR_FLOATS)
+    size = 4 * (rows * padded + VECTOR_FLOATS)
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
     memory = np.frombuffer(mmap.mmap(-1, size, **private), np.float32)
     return memory[: rows * padded].reshape(rows, padded)
-
-
-def padded_size(rows: int, vector_size: int) -> int:
-    """Floats that a row takes in memory: whole SIMD vectors, unless that takes much memory."""
-    whole = -(-vector_size // _VECTOR_FLOATS) * _VECTOR_FLOATS
-    if 4 * rows * (whole - vector_size) <= _PADDING_BYTES:
-        return whole
-    return -(-vector_size // _ROW_FLOATS) * _ROW_FLOATS
 
 
 def misnamed_buckets(kept: npt.NDArray[np.int32], buckets: int) -> tuple[str, int] | None:
