@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.core.folder import cache_folder
+from wenmai.core.folder import cache_folder, make_folder
 
 __all__ = ["scratch_array"]
 
@@ -30,7 +30,7 @@ def scratch_array(shape: Sequence[int], *, in_memory: int, share: float = 1.0) -
     if size <= in_memory:
         return np.empty(shape, np.float32)
     folder = cache_folder()
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     if size > share * shutil.disk_usage(folder).free:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with tempfile.TemporaryFile(dir=folder) as file:

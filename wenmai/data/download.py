@@ -22,7 +22,7 @@ from pathlib import Path
 
 import wenmai
 from wenmai.core.errors import DownloadError
-from wenmai.core.folder import file_sha256, writing, writing_json
+from wenmai.core.folder import file_sha256, make_folder, writing, writing_json
 
 __all__ = ["Progress", "disk_errors", "download", "unzip"]
 
@@ -280,7 +280,7 @@ def _alone(path: Path) -> Iterator[bool]:
 
     The lock ends with its process.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(path.parent)
     with open(path.with_name(f".{path.name}.lock"), "wb") as lock:
         try:
             import fcntl

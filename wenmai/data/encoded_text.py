@@ -23,7 +23,7 @@ from typing_extensions import Doc
 
 from wenmai.config.recipe import Located
 from wenmai.core.errors import CorpusError
-from wenmai.core.folder import cache_folder, check_sealed, writing_json
+from wenmai.core.folder import cache_folder, check_sealed, make_folder, writing_json
 from wenmai.data.cached import made, mapped, opened, stored_head
 from wenmai.data.corpus import Corpus, CorpusStats, Line, Progress
 from wenmai.data.sources import absolute_name
@@ -249,7 +249,7 @@ def readable_twice(corpus: Corpus, config: LinesConfig) -> Iterator[tuple[Corpus
         yield corpus, config
         return
     folder = cache_folder() / "texts"
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     with tempfile.TemporaryDirectory(dir=folder, prefix=".copy-") as place:
         path = Path(place) / "text.txt"
         with path.open("w", encoding="utf-8", newline="\n") as file:

@@ -18,7 +18,7 @@ from annotated_types import Ge
 from typing_extensions import Doc
 
 from wenmai.core.errors import CorpusError, RunError
-from wenmai.core.folder import cache_folder
+from wenmai.core.folder import cache_folder, make_folder
 from wenmai.data.corpus import Corpus
 from wenmai.data.documents import CorpusStats
 from wenmai.data.sources import open_texts
@@ -230,7 +230,7 @@ def _named_faults(folder: Path) -> Iterator[None]:
 def _temporary_file() -> IO[bytes]:
     folder = cache_folder()
     with _named_faults(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         return tempfile.TemporaryFile(dir=folder)
 
 
