@@ -13,6 +13,7 @@ __all__ = ["PAGE", "checked", "page_text", "write_page"]
 PAGE = ROOT / "docs" / "benchmarks.md"
 
 TARGETS = "<!-- all targets -->\n"  # where the table of all targets comes
+FEW = 4  # commands, at most, that stand within a line
 QUICK = "**Some of these results are of a quick check with tiny sizes. They mean nothing.**\n"
 
 
@@ -83,10 +84,16 @@ def _origin(content: Row) -> str:
     versions += [f"{name} {version}" for name, version in content["peer"].items()]
     commits = dict.fromkeys(row["commit"] for row in content["rows"])
     processors = dict.fromkeys(row.get("processor", machine["processor"]) for row in content["rows"])
-    text = "; ".join(f"`{command}`" for command in content["commands"])
+    measured = content["commands"]
+    folded = len(measured) > FEW
+    text = f"{len(measured)} commands" if folded else "; ".join(f"`{command}`" for command in measured)
     if corpus:
         text += f" on {corpus['name']} ({corpus['words']:,} words, {corpus['vocabulary']:,} in the vocabulary"
         text += f", SHA-256 {corpus['sha256'][:12]}…)"
     memory = f", {machine['memory_bytes'] / 1e9:.0f} GB" if machine["memory_bytes"] else ""
     text += f". {', '.join(processors)}, {machine['cores']} cores{memory}, {machine['platform']}; {', '.join(versions)}"
-    return f"*{text}; commit {', '.join(commits)}, {content['finished'][:10]}.*\n"
+    origin = f"*{text}; commit {', '.join(commits)}, {content['finished'][:10]}.*\n"
+    if not folded:
+        return origin
+    listed = "\n".join(measured)
+    return f"{origin}\n<details>\n<summary>The commands</summary>\n\n```\n{listed}\n```\n\n</details>\n"

@@ -60,6 +60,19 @@ def test_ratios_pair_the_measurements_of_a_round_and_are_judged_by_their_median(
     assert "Not measured yet: `python -m benchmarks scaling`." in text
 
 
+def test_many_commands_are_folded_a_line_each() -> None:
+    commands = [f"python -m benchmarks word2vec --seeds {seed}" for seed in range(1, 6)]
+    rows = speed_rows([2e6], [1e6])
+    few, many = (
+        page.page_text({"word2vec": Result(HEAD | {"commands": some, "rows": rows})})
+        for some in (commands[:4], commands)
+    )
+    assert f"*`{commands[0]}`; `{commands[1]}`; " in few
+    assert "<details>" not in few
+    assert "*5 commands on en8" in many
+    assert "<summary>The commands</summary>\n\n```\n" + "\n".join(commands) + "\n```\n\n</details>" in many
+
+
 @pytest.mark.parametrize(("ours", "met"), [(0.595, True), (0.585, False)])
 def test_quality_may_be_a_hundredth_below(ours: float, met: bool) -> None:
     results = {"quality": Result(HEAD | {"rows": quality_rows(ours, 0.6)})}
