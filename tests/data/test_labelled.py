@@ -123,6 +123,13 @@ def test_mistakes_are_named_with_their_line(tmp_path, name, content, config, mes
     assert str(path) in str(caught.value)
 
 
+def test_lines_that_were_left_out_count_in_the_place_of_a_mistake(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_bytes(b'label,text\n1,a\n\xff,b\n2,"c\nd"\n\xff\n,e\n')
+    with pytest.raises(CorpusError, match=r"a\.csv: line 7 has no label"):
+        list(read_labelled(path, columns(), TextConfig(bad_lines="skip")))
+
+
 def test_settings_that_have_no_effect_are_refused(tmp_path):
     with pytest.raises(SettingError, match="label_column is missing"):
         LabelledConfig(text_column="a")

@@ -106,23 +106,22 @@ def rows_of(path: Path, lines: Iterable[tuple[int, str]], delimiter: str) -> Ite
     Raises:
         CorpusError: if it is no CSV.
     """
-    at = 0
+    begin = 0  # the first line of a row; 0: none was read
 
     def content() -> Iterator[str]:
-        nonlocal at
+        nonlocal begin
         for number, line in lines:
-            at = number
+            begin = begin or number
             yield line + "\n"
 
     csv.field_size_limit(MAX_LINE)
     quotes = delimiter != "\t"
     rows = csv.reader(content(), delimiter=delimiter, strict=quotes,
                       quoting=csv.QUOTE_MINIMAL if quotes else csv.QUOTE_NONE)  # fmt: skip
-    begin = 1
     try:
         for row in rows:
             yield begin, row if any(map(str.strip, row)) else []
-            begin = at + 1
+            begin = 0
     except csv.Error as error:
         if "new-line character" in str(error):
             raise CorpusError(
