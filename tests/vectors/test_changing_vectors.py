@@ -53,6 +53,14 @@ def test_what_is_there_stays_unless_it_is_replaced(vectors, given):
         vectors.vectors[0] = 2
 
 
+def test_no_words_are_added_as_well(vectors, tmp_path):
+    vectors.add_vectors([], [])
+    vectors.add_vectors([], np.empty((0, 2)), replace=True)
+    (tmp_path / "file").write_text("1 2\nup 1 1\n")
+    vectors.intersect_word2vec_format(tmp_path / "file")
+    assert (len(vectors), vectors.lifecycle_events[0]["msg"].split()[1]) == (2, "0")
+
+
 def test_of_a_word_that_is_given_twice_one_vector_counts():
     vectors = WordVectors.empty(1)
     vectors.add_vectors(["a", "b", "a"], [[1], [2], [3]])

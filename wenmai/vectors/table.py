@@ -239,10 +239,11 @@ class VectorTable:
             SettingError: if the type of an attribute differs from what it has.
         """
         words: Sequence[Key] = [keys] if is_key(keys) else list(keys)
+        if not words:
+            return
         rows = np.asarray(weights, dtype=np.float32)
-        rows = rows.reshape(1, -1) if is_key(keys) else rows.reshape(len(words), -1) if not len(words) else rows
-        if len(words) and rows.shape != (len(words), self.vector_size):
-            expected = (len(words), self.vector_size)
+        rows = rows.reshape(1, -1) if is_key(keys) else rows
+        if rows.shape != (expected := (len(words), self.vector_size)):
             raise VocabError(f"vectors of shape {rows.shape} for {len(words)} words; expected {expected}")
         lengths = _finite_lengths(rows, words)
         more = {name: np.asarray(values) for name, values in (extras or {}).items()}
