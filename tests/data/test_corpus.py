@@ -78,6 +78,17 @@ def test_globs_and_several_sources_keep_their_order(tmp_path: Path) -> None:
     assert read(tmp_path / "[odd].txt")[0] == [["[odd].txt"]], "a file is itself before it is a pattern"
 
 
+def test_folders_that_a_glob_matches_at_any_depth_are_read(tmp_path: Path) -> None:
+    for name in ["x/train/1", "x/train/train-2", "x/train/.hidden", "y/train.txt", "y/test/3", "z/train"]:
+        write(tmp_path / name, name)
+    lines, stats = read(tmp_path / "**" / "train*")
+    assert lines == [["x/train/1"], ["x/train/train-2"], ["y/train.txt"], ["z/train"]]
+    assert (stats.files, stats.skipped_files) == (4, 1)
+    assert read(tmp_path / "**" / "test")[0] == [["y/test/3"]]
+    for everything in (tmp_path / "**", tmp_path / "**" / "*"):
+        assert len(read(everything)[0]) == 5
+
+
 def test_empty_files_are_errors_only_where_they_are_named(tmp_path: Path) -> None:
     write(tmp_path / "full.txt", "word")
     empty = write(tmp_path / "empty.txt", "")

@@ -369,12 +369,12 @@ def _files_of(name: str) -> tuple[list[_File], int]:
             f"{name}: no such file or folder{hint}. Expected a path, a glob, - for standard input, or a name of the "
             "catalogue such as builtin:pydocs"
         )
-    matches = sorted(glob.glob(name, recursive=True))
-    files: list[_File] = []
-    skipped = 0
-    for match in matches:
-        if os.path.isdir(match) and "**" in name:
-            continue  # its content matches too
+    everything = name.endswith((f"{os.sep}**", f"{os.sep}**{os.sep}*"))  # what is in a folder matches too
+    files, skipped, read = list[_File](), 0, set[Path]()
+    for match in sorted(glob.glob(name, recursive=True)):
+        if (everything and os.path.isdir(match)) or not read.isdisjoint(Path(match).parents):
+            continue
+        read.add(Path(match))
         found, left_out = _files_at(match, named=False)
         files += found
         skipped += left_out
