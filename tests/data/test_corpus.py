@@ -221,6 +221,16 @@ def test_wikiextractor_files_are_recognised(tmp_path: Path) -> None:
     assert (stats.documents, stats.lines) == (2, 10)
 
 
+def test_wikiextractor_files_are_recognised_behind_lines_that_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents_module, "BLOCK_BYTES", 64)
+    bad = write(tmp_path / "wiki_00", b"\xff\n" * 64 + WIKI.encode())
+    lines, stats = read(bad, TextConfig(bad_lines="skip"))
+    assert lines == [["A", ">", "B"], [], ["Text", "of", "A."], [], ["B"]]
+    assert (stats.documents, stats.skipped_lines) == (2, 64)
+
+
 def test_the_format_can_be_named(tmp_path: Path) -> None:
     wiki = write(tmp_path / "wiki", WIKI)
     assert read(wiki, TextConfig(format="lines"))[0][0][:2] == ["<doc", 'id="1"']

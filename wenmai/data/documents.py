@@ -353,7 +353,7 @@ class DocumentReader:
 
     def _without_tags(self, piece: str) -> str:
         """Puts a boundary in place of the lines that open and close documents; counts the former."""
-        if self._format == "auto" and not piece.isspace():
+        if self._format == "auto" and piece.strip():
             tag = _TAG.match(piece.lstrip())
             self._format = "wikiextractor" if tag and tag[1] else "lines"
         if self._format != "wikiextractor" or "doc" not in piece:
