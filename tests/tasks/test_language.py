@@ -40,6 +40,11 @@ def read_once(task, epoch=0):
     return [(int(start), batch.length) for batch in task.plan(epoch) for start in batch.starts]
 
 
+def test_lines_that_are_left_out_of_a_text_that_is_read_once_are_counted():
+    task = begin("gpt", [*lines(), "\ud800", "a \0"], bad_lines="skip")
+    assert task._data.describe()["stats"]["skipped_lines"] == 2
+
+
 @pytest.mark.parametrize("system", CARRYING)
 def test_rows_read_the_text_side_by_side_and_nearly_every_token_once(system):
     task = begin(system)

@@ -240,10 +240,17 @@ def encode_text(
 
 
 @contextmanager
-def readable_twice(corpus: Corpus, config: LinesConfig) -> Iterator[tuple[Corpus, LinesConfig]]:
+def readable_twice(
+    corpus: Corpus, config: LinesConfig, *, stats: CorpusStats | None = None
+) -> Iterator[tuple[Corpus, LinesConfig]]:
     """Gives a corpus that can be read repeatedly, and how: the same, or a copy while the context lasts.
 
     The copy is a file in UTF-8 with the same lines; where these had tags, blank lines alone divide the documents.
+
+    Args:
+        corpus: The text.
+        config: How it is read.
+        stats: Counters to be increased by what a copy leaves out.
     """
     if corpus.repeatable:
         yield corpus, config
@@ -253,7 +260,7 @@ def readable_twice(corpus: Corpus, config: LinesConfig) -> Iterator[tuple[Corpus
     with tempfile.TemporaryDirectory(dir=folder, prefix=".copy-") as place:
         path = Path(place) / "text.txt"
         with path.open("w", encoding="utf-8", newline="\n") as file:
-            read, inside = CorpusStats(), False
+            read, inside = CorpusStats() if stats is None else stats, False
             for line in corpus.lines(config.text, stats=read):
                 if read.documents and not inside:
                     if not line.text:

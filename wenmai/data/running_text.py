@@ -3,7 +3,7 @@
 import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -210,7 +210,8 @@ def read_language_data(
         SettingError: if the vocabulary is to grow but is new, or cannot grow.
     """
     grown: list[list[int]] = []
-    with readable_twice(corpus, config) as (text, reading):
+    copied = CorpusStats()
+    with readable_twice(corpus, config, stats=copied) as (text, reading):
         marker = None if marking is None else marking(text, reading, progress)
         if inherited is None:
             if config.grow:
@@ -223,6 +224,8 @@ def read_language_data(
             inherited, grown = grow(inherited, _lines(text, reading, marker, progress), config.grow)
         _require_roles(inherited, roles, tokenizer.file)
         train = encode_text(text, inherited, reading, marker=marker, progress=progress)
+        skipped_lines = train.stats.skipped_lines + copied.skipped_lines
+        train = replace(train, stats=replace(train.stats, skipped_lines=skipped_lines))
         if marker is not None:
             require_found(train, marker, corpus.describe())
     valid = None
