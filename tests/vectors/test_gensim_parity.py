@@ -199,6 +199,18 @@ def test_word_pairs_with_p_values(tmp_path, ours, theirs, options):
     assert found[2] == pytest.approx(expected[2])
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "gb18030"])
+def test_word_pairs_in_another_encoding(tmp_path, ours, theirs, encoding):
+    (tmp_path / "set").write_bytes("# 标题\nw1\tw2\t1\r\nw3\tw4\t2\nw5\tw6\t2\n".encode(encoding))
+    found = ours.evaluate_word_pairs(tmp_path / "set", encoding=encoding)
+    assert found[0][0] == pytest.approx(theirs.evaluate_word_pairs(str(tmp_path / "set"), encoding=encoding)[0][0])
+    with pytest.raises(ValueError, match="encoding='klingon' is not a text encoding"):
+        ours.evaluate_word_pairs(tmp_path / "set", encoding="klingon")
+    (tmp_path / "set").write_bytes(b"w1\tw2\t1\nw3\t\xff\t2\n")
+    with pytest.raises(ValueError, match="line 2, byte 3: is not utf-8"):
+        ours.evaluate_word_pairs(tmp_path / "set", encoding="utf-8")
+
+
 def test_word_pairs_without_any_vector(tmp_path, ours, theirs):
     (tmp_path / "set").write_text("a\tb\t1\n")
     for vectors in (ours, theirs):

@@ -117,10 +117,17 @@ def analogy_sections(
 
 def _lines(path: str | Path, encoding: str) -> Iterator[tuple[int, str]]:
     with reading(path) as file:
-        for number, line in enumerate(file, 1):
-            try:
-                text = line.decode(encoding).strip("\ufeff \r\n")
-            except UnicodeDecodeError as error:
-                raise FormatError(f"{path}, line {number}, byte {error.start}: is not {encoding}") from None
-            if text:
-                yield number, text
+        content = file.read()
+    try:
+        lines = content.decode(encoding).split("\n")
+    except UnicodeDecodeError as error:
+        before = content[: error.start].split(b"\n")
+        raise FormatError(f"{path}, line {len(before)}, byte {len(before[-1])}: is not {encoding}") from None
+    except LookupError:
+        raise SettingError(
+            f"encoding={encoding!r} is not a text encoding that Python knows; use a name such as utf-8, gb18030, big5, "
+            "utf-16 or latin-1"
+        ) from None
+    for number, line in enumerate(lines, 1):
+        if text := line.strip("\ufeff \r\n"):
+            yield number, text
