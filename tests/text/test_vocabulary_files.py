@@ -9,6 +9,7 @@ import tokenizers
 
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.text.pieces import StreamTokenizerConfig, TokenizerConfig, absolute_source
+from wenmai.text.shown import shown_token
 from wenmai.text.tokenizer import Tokenizer
 from wenmai.text.vocabulary_files import read_tokenizer, read_vocabulary
 
@@ -171,6 +172,13 @@ def test_ids_of_berts_pieces_are_their_lines(tmp_path):
         assert (tokenizer.bos_id, tokenizer.eos_id) == (3, 4)
         assert tokenizer.encode("Hes CAFÉ北x [MASK]!").tokens == ["he", "##s", "cafe", "北", *["[UNK]"] * 4, "!"]
         assert tokenizer.encode_masked("he [MASK]!").tokens == ["he", "[MASK]", "!"]
+
+
+def test_a_blank_line_is_a_token_that_spells_nothing(tmp_path):
+    tokenizer = read_tokenizer(write_pieces(tmp_path, tokens=[*BERT, ""]))
+    number = len(BERT)
+    assert [tokenizer.decode(ids) for ids in ([number], [number, 6], [6, number, 11])] == ["", "he", "he!"]
+    assert shown_token(tokenizer, number) == ""
 
 
 def test_tokens_may_be_added_behind_the_vocabulary(tmp_path, caplog):

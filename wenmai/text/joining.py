@@ -17,7 +17,7 @@ def joined(tokens: Iterable[str]) -> str:
     for token in tokens:
         if token.startswith("##") and len(token) > 2 and words:
             words[-1] += token[2:]
-        else:
+        elif token:
             words.append(token)
     parts: list[str] = []
     before = ""
