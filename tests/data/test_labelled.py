@@ -63,6 +63,11 @@ def test_json_lines(tmp_path):
     assert list(read_labelled(path)) == [("a", ("1",)), ("b", ("x", "y"))]
 
 
+def test_columns_of_json_lines_are_named_as_those_of_tables(tmp_path):
+    path = written(tmp_path / "a.jsonl", '{"a": "x", "b": 1, "c": "z"}\n')
+    assert list(read_labelled(path, LabelledConfig(text_column="a, b", label_column="c"))) == [("x 1", ("z",))]
+
+
 def test_null_is_no_text(tmp_path):
     path = written(tmp_path / "a.jsonl", '{"text": null, "label": "x"}\n{"text": null, "label": null}\n')
     stats = LabelledStats()
@@ -112,6 +117,8 @@ def test_what_is_left_out_is_counted(tmp_path):
         ("a.jsonl", b'{"text": "a", "label": 1}\n{"text": "a"}\n', LabelledConfig(), "line 2 has text"),
         ("a.jsonl", b'{"text": "a", "label": null}\n', LabelledConfig(), "line 1 has no label .* a text and its label"),
         ("a.jsonl", b"{\n", LabelledConfig(), "line 1 is not JSON"),
+        ("a.jsonl", b'{"text": ["a", "b"], "label": 1}\n', LabelledConfig(), "line 1: text is .* expected a text"),
+        ("a.jsonl", b'{"text": {"en": "a"}, "label": 1}\n', LabelledConfig(), "line 1: text is .* expected a text"),
         ("a.txt.gz", gzip.compress(b"__label__x a\n", mtime=0)[:-4], LabelledConfig(), "gzip data is damaged"),
     ],
 )

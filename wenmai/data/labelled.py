@@ -356,7 +356,7 @@ def _records(
     path: Path, lines: Iterable[tuple[int, str]], config: LabelledConfig
 ) -> Iterator[tuple[int, str, tuple[str, ...]]]:
     """Takes text and labels out of JSON objects."""
-    texts = (config.text_column or "text").split(",")
+    texts = [name.strip() for name in (config.text_column or "text").split(",")]
     label = config.label_column or "label"
     for number, line in lines:
         if not line.strip():
@@ -372,6 +372,9 @@ def _records(
                 f"{path}: line {number} has {found[:200] or 'nothing'}; expected an object with {', '.join(texts)} and "
                 f"{label} (text_column and label_column name others)"
             )
+        for name in texts:
+            if isinstance(record[name], list | dict):
+                raise CorpusError(f"{path}: line {number}: {name} is {str(record[name])[:60]!r}; expected a text")
         given = record[label] if isinstance(record[label], list) else [record[label]]
         labels = [name for item in given if item is not None for name in _labels_of(str(item), config)]
         text = " ".join("" if record[name] is None else str(record[name]) for name in texts)
