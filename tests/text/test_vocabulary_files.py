@@ -232,6 +232,11 @@ def test_a_vocabulary_with_capital_letters_keeps_case(tmp_path):
         assert read_tokenizer(write_pieces(tmp_path, tokens=tokens)).encode("He").tokens == [expected]
 
 
+def test_a_number_too_long_for_an_id_is_none(tmp_path):
+    with pytest.raises(FormatError, match=r"no vocab.txt of BERT, .* lacks \[UNK\]"):
+        read_tokenizer(write_pieces(tmp_path, tokens=[f"[UNK]\t{'9' * 5000}"]))
+
+
 def test_other_spellings_of_the_same_file(tmp_path, caplog):
     expected = read_tokenizer(write_pieces(tmp_path / "usual")).fingerprint
     forms = {

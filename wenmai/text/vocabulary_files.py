@@ -54,6 +54,7 @@ _SAID = {
 _CAPITALS = re.compile(r"(?:##)?[A-Za-z]*[A-Z][A-Za-z]*")
 _COMPRESSIONS = ("", ".gz", ".xz", ".bz2", ".zst")
 _MOST_BYTES = 1 << 28  # of a vocabulary: so much text would be its tokens, millions of them
+_MOST_DIGITS = 10  # of an id
 _WORD_END = "</w>"
 
 
@@ -313,7 +314,7 @@ def _lines(path: str | Path) -> dict[str, int]:
     """Token to id of a file with a token a line; of two equal ones the later counts, as for ``transformers``."""
     tokens = _text(path).replace("\r\n", "\n").removesuffix("\n").split("\n")
     with_ids = [token.rpartition("\t") for token in tokens]
-    if all(token and number.isdecimal() for token, _, number in with_ids):
+    if all(token and number.isdecimal() and len(number) <= _MOST_DIGITS for token, _, number in with_ids):
         ids = [int(number) for _, _, number in with_ids]
         if sorted(ids) != list(range(len(ids))):
             raise FormatError(f"{path}: the ids of its tokens are not all numbers from 0 to {len(ids) - 1:,}")
