@@ -339,7 +339,7 @@ def test_wrong_names_and_tasks_are_refused(tmp_path):
         open_examples(3, "pair")
     with pytest.raises(CorpusError, match=r"item 1: has 3 parts; expected a text and a label"):
         read([("a", "b"), ("a", "b", "c")], "classification")
-    for setting in ({"tag_column": 0}, {"encoding": "klingon"}):
+    for setting in ({"tag_column": 0}, {"encoding": "klingon"}, {"encoding": "utf-8\0"}):
         with pytest.raises(SettingError):
             ExamplesConfig(**setting)
 

@@ -13,6 +13,8 @@ from wenmai.text.settings import TextConfig
         ({"script": "traditional"}, "keep, simplified"),
         ({"encoding": "utf8000"}, "not a text encoding"),
         ({"encoding": "base64"}, "not a text encoding"),
+        ({"encoding": "undefined"}, "not a text encoding"),  # a codec that refuses everything
+        ({"encoding": "utf-8\0"}, "not a text encoding"),
     ],
 )
 def test_impossible_settings_are_refused(settings: dict[str, str], message: str) -> None:

@@ -204,8 +204,9 @@ def test_word_pairs_in_another_encoding(tmp_path, ours, theirs, encoding):
     (tmp_path / "set").write_bytes("# 标题\nw1\tw2\t1\r\nw3\tw4\t2\nw5\tw6\t2\n".encode(encoding))
     found = ours.evaluate_word_pairs(tmp_path / "set", encoding=encoding)
     assert found[0][0] == pytest.approx(theirs.evaluate_word_pairs(str(tmp_path / "set"), encoding=encoding)[0][0])
-    with pytest.raises(ValueError, match="encoding='klingon' is not a text encoding"):
-        ours.evaluate_word_pairs(tmp_path / "set", encoding="klingon")
+    for unknown in ("klingon", "utf-8\0"):
+        with pytest.raises(ValueError, match=r"encoding='.*' is not a text encoding"):
+            ours.evaluate_word_pairs(tmp_path / "set", encoding=unknown)
     (tmp_path / "set").write_bytes(b"w1\tw2\t1\nw3\t\xff\t2\n")
     with pytest.raises(ValueError, match="line 2, byte 3: is not utf-8"):
         ours.evaluate_word_pairs(tmp_path / "set", encoding="utf-8")

@@ -11,6 +11,7 @@ from wenmai.config.recipe import Located
 from wenmai.core.errors import SettingError, nearest_name
 from wenmai.data.sources import absolute_name
 from wenmai.data.span_files import SpanCounts
+from wenmai.text.settings import require_encoding
 
 __all__ = ["ExamplesConfig", "ExamplesStats", "Placed", "with_columns"]
 
@@ -67,10 +68,7 @@ class ExamplesConfig:
     def __post_init__(self) -> None:
         if self.tag_column == 0:
             raise SettingError("tag_column=0: columns are numbered from 1; -1 is the last")
-        try:
-            "".encode(self.encoding)
-        except LookupError:
-            raise SettingError(f"encoding={self.encoding}: Python knows no such encoding") from None
+        require_encoding(self.encoding)
 
 
 def with_columns(config: Config, columns: Mapping[str, Any] | None) -> Config:

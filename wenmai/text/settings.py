@@ -24,6 +24,7 @@ __all__ = [
     "VocabConfig",
     "check_choices",
     "normalisation_of",
+    "require_encoding",
 ]
 
 TextFormat = Literal["auto", "lines", "documents", "wikiextractor"]
@@ -64,6 +65,21 @@ def check_choices(settings: object, choices: Mapping[str, tuple[str, ...]]) -> N
     for name, known in choices.items():
         if (value := getattr(settings, name)) not in known:
             raise SettingError(f"{name}={value!r} is not one of {', '.join(known)}{nearest_name(str(value), known)}")
+
+
+def require_encoding(name: str) -> None:
+    """Checks that Python knows a text encoding.
+
+    Raises:
+        SettingError: if it does not.
+    """
+    try:
+        "\n".encode(name)
+    except (LookupError, ValueError):
+        raise SettingError(
+            f"encoding={name!r} is not a text encoding that Python knows; use a name such as utf-8, gb18030, big5, "
+            "utf-16 or latin-1"
+        ) from None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -111,13 +127,7 @@ class TextConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, CHOICES)
-        try:
-            "\n".encode(self.encoding)
-        except LookupError:
-            raise SettingError(
-                f"encoding={self.encoding!r} is not a text encoding that Python knows; use a name such as "
-                "utf-8, gb18030, big5, utf-16 or latin-1"
-            ) from None
+        require_encoding(self.encoding)
 
     @property
     def lossy(self) -> dict[str, bool | str]:

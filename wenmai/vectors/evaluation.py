@@ -9,6 +9,7 @@ import numpy as np
 
 from wenmai.core.compressed import reading
 from wenmai.core.errors import FormatError, SettingError
+from wenmai.text.settings import require_encoding
 from wenmai.vectors.lengths import cosines
 from wenmai.vectors.questions import best_answers, given_words, searched_words
 from wenmai.vectors.table import VectorTable
@@ -116,6 +117,7 @@ def analogy_sections(
 
 
 def _lines(path: str | Path, encoding: str) -> Iterator[tuple[int, str]]:
+    require_encoding(encoding)
     with reading(path) as file:
         content = file.read()
     try:
@@ -123,11 +125,6 @@ def _lines(path: str | Path, encoding: str) -> Iterator[tuple[int, str]]:
     except UnicodeDecodeError as error:
         before = content[: error.start].split(b"\n")
         raise FormatError(f"{path}, line {len(before)}, byte {len(before[-1])}: is not {encoding}") from None
-    except LookupError:
-        raise SettingError(
-            f"encoding={encoding!r} is not a text encoding that Python knows; use a name such as utf-8, gb18030, big5, "
-            "utf-16 or latin-1"
-        ) from None
     for number, line in enumerate(lines, 1):
         if text := line.strip("\ufeff \r\n"):
             yield number, text
