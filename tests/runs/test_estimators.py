@@ -36,6 +36,47 @@ def test_texts_are_fitted_and_labels_come_back_as_they_were(system, tmp_path):
     assert numbered.predict(["dull"]).tolist() == [7]
 
 
+class Column:
+    """A column of pandas, which has to_numpy and no numbers for numpy."""
+
+    def __init__(self, values):
+        self.values = values
+
+    def to_numpy(self):
+        return self.values
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes"),
+    [
+        (np.array(["b", "a"] * 12, np.dtypes.StringDType()), ["a", "b"]),
+        (np.array(["b", "a"] * 12, object), ["a", "b"]),
+        (np.array([3, 1] * 12, object), [1, 3]),
+        (np.array([True, False] * 12, object), [False, True]),
+        (Column(np.array([3, 1] * 12)), [1, 3]),
+        (Column(np.array([3, 1] * 12, object)), [1, 3]),
+    ],
+)
+def test_labels_are_those_that_were_given(labels, classes):
+    model = WenmaiClassifier("classifier", epochs=2).fit(TEXTS, labels)
+    assert repr(model.classes_.tolist()) == repr(classes)
+    assert set(model.predict(TEXTS).tolist()) <= set(classes)
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (np.array(["a"] * 24, object), "all 24 texts are of one class, 'a'; expected at least 2"),
+        (np.array([1, None] * 12, object), "several types, or missing ones; expected all texts, or all whole numbers"),
+        (np.array(["a", 1] * 12, object), "several types, or missing ones"),
+        (np.array([b"a", b"b"] * 12), "expected all texts, or all whole numbers"),
+    ],
+)
+def test_labels_of_no_class_are_told(labels, message):
+    with pytest.raises(ValueError, match=message):
+        WenmaiClassifier("classifier", epochs=2).fit(TEXTS, labels)
+
+
 def test_settings_are_searched_in_pipelines():
     shouted = FunctionTransformer(lambda texts: [text.lower() for text in texts])
     model = make_pipeline(shouted, WenmaiClassifier("classifier", epochs=2))

@@ -296,6 +296,12 @@ def test_classes_that_are_not_those_of_the_model_are_noticed(content, run, tmp_p
         ({}, GIVEN, ["a", None] * 8, "y has labels of several types, or missing ones"),
         ({}, GIVEN, ["a", 1] * 8, "y has labels of several types, or missing ones"),
         ({}, GIVEN, np.arange(16) / 3, "Unknown label type: continuous"),
+        (
+            {},
+            GIVEN,
+            np.array(["2026-01-01", "2026-01-02"] * 8, "datetime64[D]"),
+            "of the type datetime64.D., which runs",
+        ),
         ({}, "a b", WANTED, "expected a sequence of texts"),
         ({}, [*GIVEN[:15], None], WANTED, "expected a sequence of texts"),
         ({}, [*PAIRS[:15], ("a", "b", "c")], WANTED, "of pairs of texts"),

@@ -220,19 +220,29 @@ def numbered(estimator: BaseEstimator, texts: Sequence[Any], y: Any) -> tuple[np
     name = type(estimator).__name__
     if y is None:
         raise ValueError(f"{name} requires y to be passed, but the target y is None")
-    mixed = ValueError(f"{name}: y has labels of several types, or missing ones")
+    mixed = ValueError(
+        f"{name}: y has labels of several types, or missing ones; expected all texts, or all whole numbers"
+    )
     given = list(y) if isinstance(y, Iterator) else y
+    if hasattr(given, "to_numpy"):  # whole numbers of a data frame, where some may be missing, would become fractions
+        given = given.to_numpy()
     if isinstance(given, list | tuple) and len({isinstance(label, str) for label in given}) > 1:
         raise mixed  # numpy would write all of them as text
     labels = column_or_1d(given, warn=True)
     check_consistent_length(texts, labels)
+    if labels.dtype.kind in "OT":  # of any objects, or of texts
+        found = labels.tolist()
+        written = {isinstance(label, str) for label in found}
+        labels = np.array(found, object if True in written else None)
+        if len(written) > 1 or labels.ndim > 1 or (labels.dtype == object and True not in written):
+            raise mixed
     try:
         check_classification_targets(labels)
         classes, numbers = np.unique(labels, return_inverse=True)
     except TypeError:
         raise mixed from None
     if classes.size < 2:
-        one = repr(classes[0].item()) if classes.size else "none"
+        one = repr(classes.tolist()[0]) if classes.size else "none"
         raise ValueError(f"{name}: all {len(texts)} texts are of one class, {one}; expected at least 2")
     return classes, numbers
 

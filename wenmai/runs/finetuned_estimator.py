@@ -133,6 +133,10 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
         """
         inputs = _inputs(X)
         classes, numbers = numbered(self, inputs, y)
+        if classes.dtype.kind not in "OUifub":
+            raise ValueError(
+                f"y has labels of the type {classes.dtype}, which runs do not keep; expected texts or numbers"
+            )
         labels = [str(label) for label in classes.tolist()]
         if len(set(labels)) < len(labels):
             raise ValueError(f"two classes are written alike: {', '.join(labels)}")
