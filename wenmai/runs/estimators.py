@@ -257,7 +257,12 @@ def texts_of(given: Any) -> list[str]:  # noqa: ANN401
         given = given.to_numpy()
     if getattr(given, "ndim", 1) == 2 and given.shape[1] == 1:
         given = given[:, 0]
-    texts = list(given) if isinstance(given, Iterable) else []
-    if isinstance(given, str) or not isinstance(given, Iterable) or not all(isinstance(text, str) for text in texts):
+    if isinstance(given, str) or not isinstance(given, Iterable) or getattr(given, "ndim", 1) == 0:
         raise SettingError("expected a sequence of texts (strings)")
+    texts = list(given)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise SettingError(
+                f"expected a sequence of texts (strings); item {number} is {text!r:.60} (where none is known give '')"
+            )
     return texts

@@ -296,13 +296,17 @@ def _inputs(given: Any) -> Inputs:  # noqa: ANN401
         given = given.to_numpy()
     if getattr(given, "shape", ())[1:] == (1,):
         given = given[:, 0]
-    if not is_ordered(given):
+    if not is_ordered(given) or getattr(given, "ndim", 1) == 0:
         raise SettingError("expected a sequence of texts (strings), or of pairs of texts")
     items = list(given)
     if items and not isinstance(items[0], str):
         pairs: list[Any] = [tuple(item) if is_ordered(item) else () for item in items]
-        if not all(len(pair) == 2 and all(isinstance(text, str) for text in pair) for pair in pairs):
-            raise SettingError("expected a sequence of texts (strings), or of pairs of texts")
+        for number, pair in enumerate(pairs):
+            if len(pair) != 2 or not all(isinstance(text, str) for text in pair):
+                raise SettingError(
+                    f"expected a sequence of texts (strings), or of pairs of texts; item {number} is "
+                    f"{pair or items[number]!r:.60} (where a text is not known give '')"
+                )
         return pairs
     return texts_of(items)
 
