@@ -116,6 +116,9 @@ def test_what_is_left_out_is_counted(tmp_path):
         ("a.csv", b"label,text\n1,a\n,b\n", columns(), "line 3 has no label"),
         ("a.jsonl", b'{"text": "a", "label": 1}\n{"text": "a"}\n', LabelledConfig(), "line 2 has text"),
         ("a.jsonl", b'{"text": "a", "label": null}\n', LabelledConfig(), "line 1 has no label .* a text and its label"),
+        ("a.jsonl", b'{"text": "a \\ud800", "label": 1}', LabelledConfig(), r"line 1 has the lone surrogate '.ud800'"),
+        ("a.jsonl", b'{"text": "a", "label": "\\ud800"}', LabelledConfig(), "line 1 has the lone surrogate"),
+        ("a.jsonl", b'{"text": "a \\u0000", "label": 1}', LabelledConfig(), "line 1 has a NUL"),
         ("a.jsonl", b"{\n", LabelledConfig(), "line 1 is not JSON"),
         ("a.jsonl", b'{"text": ["a", "b"], "label": 1}\n', LabelledConfig(), "line 1: text is .* expected a text"),
         ("a.jsonl", b'{"text": {"en": "a"}, "label": 1}\n', LabelledConfig(), "line 1: text is .* expected a text"),
@@ -156,6 +159,19 @@ def test_texts_that_are_given_like_files_are_recognised(spec):
         CorpusError, match=r"(long)+l?o?n?: no such file; expected a file with a text and its labels in a line$"
     ):
         read_labelled("long" * 999)
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        (("b \ud800", "x"), "text from Python: item 1 has the lone surrogate '.ud800', which is no character"),
+        (("b", "\udc80"), "item 1 has the lone surrogate '.udc80'"),
+        (("b", "x\0"), "item 1 has a NUL, which no text has"),
+    ],
+)
+def test_what_is_no_character_is_named_with_its_item(item, message):
+    with pytest.raises(CorpusError, match=message):
+        list(read_labelled([("a", "x"), item]))
 
 
 @pytest.mark.parametrize("spec", ["nothing.txt", "-", 3, [1, 2]])

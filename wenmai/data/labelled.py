@@ -208,6 +208,7 @@ class Labelled:
                     )
                 stats.unlabelled += 1
                 continue
+            _require_characters(f"{where} {number}", text, *labels)
             stats.examples += 1
             stats.without_text += empty
             yield Example(text, labels)
@@ -386,7 +387,17 @@ def _items(items: Iterable[Any]) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         if not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[0], str):
             raise CorpusError(f"text from Python: item {number} is {item!r:.60}; expected (text, label)")
         given = item[1] if isinstance(item[1], list | tuple) else [item[1]]
-        if "\0" in item[0]:
-            raise CorpusError(f"text from Python: item {number} has a NUL, which no text has")
         labels = ("_".join(str(label).split()) for label in given if label is not None)
         yield number, item[0].replace("\n", " ").replace("\r", " "), tuple(dict.fromkeys(filter(None, labels)))
+
+
+def _require_characters(where: str, *texts: str) -> None:
+    """Makes sure that texts from JSON, or from Python, have nothing but characters."""
+    for text in texts:
+        if "\0" in text:
+            raise CorpusError(f"{where} has a NUL, which no text has")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            found = text[error.start]
+            raise CorpusError(f"{where} has the lone surrogate {found!r}, which is no character") from None
