@@ -316,7 +316,10 @@ def test_classes_that_are_not_those_of_the_model_are_noticed(content, run, tmp_p
         ({}, [*PAIRS[:15], ("a", "b", "c")], WANTED, r"of pairs of texts; item 15 is \('a', 'b', 'c'\)"),
         ({}, [*PAIRS[:15], "a"], WANTED, "of pairs of texts; item 15 is 'a'"),
         ({}, np.array("a b"), WANTED, "expected a sequence of texts"),
-        ({"colour": 1}, GIVEN, WANTED, "has no setting 'colour'"),
+        *[
+            ({name: 1}, GIVEN, WANTED, f"'{name}' is no parameter or setting of FineTunedClassifier")
+            for name in ("colour", "quiet", "task", "start")
+        ],
         ({"mode": "half"}, GIVEN, WANTED, "mode='half': expected"),
         ({"class_weight": "even"}, GIVEN, WANTED, "class_weight='even': expected"),
         ({"max_length": 99}, GIVEN, WANTED, "more than the 12 tokens"),
@@ -490,6 +493,9 @@ def test_balanced_weights_are_those_that_are_given_by_class_or_example(run):
     ("weights", "by_class", "message"),
     [
         ([1.0], None, r"sample_weight: expected 16 numbers, one a text, not the shape \(1,\)"),
+        (["a"] * 16, None, r"sample_weight: expected numbers, none missing, not \['a', 'a'"),
+        (np.array([1, {}] * 8, object), None, "sample_weight: expected numbers, none missing"),
+        (None, {"late": "much"}, r"class_weight: expected numbers, none missing, not \[1.0, 'much'\]"),
         ([-1.0] * 16, None, "expected finite numbers from 0 on"),
         ([float("nan")] * 16, None, "expected finite numbers from 0 on"),
         ([0.0] * 16, None, "fewer than two classes have an example"),

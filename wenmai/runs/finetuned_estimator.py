@@ -109,12 +109,17 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
         Raises:
             SettingError: for a name that is neither.
         """
-        sections, own = find_system("finetuned-classification").load().sections, self.get_params()
-        for name, setting in zip(params, named_settings(sections, {name: name for name in params}), strict=True):
-            if name not in own and not is_setting(sections, setting):
-                raise SettingError(f"{name!r} is no parameter or setting of {type(self).__name__}")
+        self._require_known(params, self.get_params())
         self.__dict__.update(params)
         return self
+
+    def _require_known(self, names: Iterable[str], own: Iterable[str]) -> None:
+        """Makes sure that names are some of its own, or settings of the training."""
+        others = {name: name for name in names if name not in own}
+        sections = find_system("finetuned-classification").load().sections
+        for name, setting in zip(others, named_settings(sections, others), strict=True):
+            if not is_setting(sections, setting):
+                raise SettingError(f"{name!r} is no parameter or setting of {type(self).__name__}")
 
     def fit(self, X: Sequence[Any], y: Any, sample_weight: Any = None) -> Self:  # noqa: ANN401  scikit-learn's names
         """Fine-tunes the encoder on texts or pairs of texts X [N], and labels y [N].
@@ -131,6 +136,7 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
             ValueError: if there are not as many labels, or weights, as texts, fewer than two classes, or a weight is
                 negative or not finite.
         """
+        self._require_known(self.get_params(), self._get_param_names())
         inputs = _inputs(X)
         classes, numbers = numbered(self, inputs, y)
         if classes.dtype.kind not in "OUifub":
@@ -271,19 +277,26 @@ def _weights(
     Raises:
         ValueError: if there are not N, one is negative or not finite, or a class is unknown or has no example left.
     """
-    weights = np.ones(len(numbers)) if given is None else np.asarray(given, np.float64)
+    weights = np.ones(len(numbers)) if given is None else _numbers("sample_weight", given)
     if weights.shape != numbers.shape:
         raise ValueError(f"sample_weight: expected {len(numbers)} numbers, one a text, not the shape {weights.shape}")
     known = classes.tolist()
     if by_class is not None:
         if unknown := [name for name in by_class if name not in known]:
             raise ValueError(f"class_weight: {unknown[0]!r} is none of the classes, {', '.join(map(str, known))[:200]}")
-        weights = weights * np.array([by_class.get(name, 1.0) for name in known], np.float64)[numbers]
+        weights = weights * _numbers("class_weight", [by_class.get(name, 1.0) for name in known])[numbers]
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise ValueError("weights of examples and classes: expected finite numbers from 0 on")
     if len(set(numbers[weights > 0].tolist())) < 2:
         raise ValueError("fewer than two classes have an example with a weight above 0")
     return weights
+
+
+def _numbers(name: str, given: Any) -> npt.NDArray[np.float64]:  # noqa: ANN401
+    try:
+        return np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name}: expected numbers, none missing, not {given!r:.60}") from None
 
 
 def _inputs(given: Any) -> Inputs:  # noqa: ANN401
