@@ -208,7 +208,6 @@ class Labelled:
                     )
                 stats.unlabelled += 1
                 continue
-            _require_characters(f"{where} {number}", text, *labels)
             stats.examples += 1
             stats.without_text += empty
             yield Example(text, labels)
@@ -379,6 +378,7 @@ def _records(
         given = record[label] if isinstance(record[label], list) else [record[label]]
         labels = [name for item in given if item is not None for name in _labels_of(str(item), config)]
         text = " ".join("" if record[name] is None else str(record[name]) for name in texts)
+        _require_characters(f"{path}: line {number}", text, *labels)
         yield number, text.replace("\n", " ").replace("\r", " "), tuple(dict.fromkeys(labels))
 
 
@@ -387,7 +387,8 @@ def _items(items: Iterable[Any]) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         if not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[0], str):
             raise CorpusError(f"text from Python: item {number} is {item!r:.60}; expected (text, label)")
         given = item[1] if isinstance(item[1], list | tuple) else [item[1]]
-        labels = ("_".join(str(label).split()) for label in given if label is not None)
+        labels = ["_".join(str(label).split()) for label in given if label is not None]
+        _require_characters(f"text from Python: item {number}", item[0], *labels)
         yield number, item[0].replace("\n", " ").replace("\r", " "), tuple(dict.fromkeys(filter(None, labels)))
 
 

@@ -263,6 +263,6 @@ def texts_of(given: Any) -> list[str]:  # noqa: ANN401
     for number, text in enumerate(texts):
         if not isinstance(text, str):
             raise SettingError(
-                f"expected a sequence of texts (strings); item {number} is {text!r:.60} (where none is known give '')"
+                f"expected a sequence of texts (strings); item {number} is {text!r:.60} (give '' where there is none)"
             )
     return texts

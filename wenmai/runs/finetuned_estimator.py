@@ -318,7 +318,7 @@ def _inputs(given: Any) -> Inputs:  # noqa: ANN401
             if len(pair) != 2 or not all(isinstance(text, str) for text in pair):
                 raise SettingError(
                     f"expected a sequence of texts (strings), or of pairs of texts; item {number} is "
-                    f"{pair or items[number]!r:.60} (where a text is not known give '')"
+                    f"{pair or items[number]!r:.60} (give '' where there is none)"
                 )
         return pairs
     return texts_of(items)
