@@ -252,6 +252,20 @@ def test_questions_with_choices_are_read_from_files_as_people_have_them(tmp_path
     assert found.fingerprint() == open_examples([CHOICE], "choice").fingerprint()
 
 
+@pytest.mark.parametrize(
+    ("task", "content"),
+    [
+        ("choice", "question\tA\tA\tB\tanswer\nWho?\the\tshe\tit\tB\n"),
+        ("classification", "text\ttext\tlabel\na\tb\tgood\n"),
+        ("tagging", "text_a\tlabel\tlabel\na\x02b\tO\x02O\tO\x02B-X\n"),
+    ],
+)
+def test_columns_of_one_name_are_refused(tmp_path, task, content):
+    config = ExamplesConfig(text_column="text", label_column="label") if task == "classification" else None
+    with pytest.raises(CorpusError, match=r"a\.tsv: line 1: two columns have one name"):
+        list(open_examples(written(tmp_path / "a.tsv", content), task, config))
+
+
 def test_an_answer_that_is_also_the_place_of_another_one_is_refused(tmp_path):
     def read(answer, options=("2", "0", "1"), **more):
         record = {"question": "How many?", "choices": list(options), "answer": answer} | more

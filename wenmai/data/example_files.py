@@ -223,6 +223,13 @@ class Reading:
             record = dict(zip(header or map(str, range(1, len(row) + 1)), row, strict=True))
             yield from self._kept(f"{self.path}: line {number}", roles.example, record, self.task)
 
+    def _heading(self, number: int, cells: list[str]) -> list[str]:
+        """Returns the names of the columns of a table."""
+        header = [cell.strip() for cell in cells]
+        if len(set(header)) < len(header):
+            raise CorpusError(f"{self.path}: line {number}: two columns have one name ({', '.join(header)[:200]})")
+        return header
+
     def _has_marks(self) -> bool:
         """Whether a file has lines of words with ``__label__NAME``."""
         lines = beginning(self.path, self.config.encoding).splitlines()
@@ -252,9 +259,7 @@ class Reading:
             return None, roles
         header = [cell.strip() for cell in cells]
         if named or is_heading(header):
-            if len(set(header)) < len(header):
-                raise CorpusError(f"{self.path}: line {number}: two columns have one name ({', '.join(header)[:200]})")
-            return header, self._roles(header, str(self.path))
+            return header, self._roles(self._heading(number, cells), str(self.path))
         try:
             rows = [row for _, row in first]
             roles = unnamed_roles(rows, self.task, labelled=self.labelled)
@@ -275,7 +280,7 @@ class Reading:
         choice = partial(choice_of, labelled=self.labelled)
         if self._json() is None:
             rows = self._rows()
-            header = [cell.strip() for cell in next(rows, (0, [""]))[1]]
+            header = self._heading(*next(rows, (0, [""])))
             for number, row in rows:
                 record = dict(zip(header, row, strict=True))
                 where = f"{self.path}: line {number}"
@@ -356,7 +361,7 @@ class Reading:
         names: list[str] = []
         for number, row in self._rows():
             if not names:
-                names = [cell.strip() for cell in row]
+                names = self._heading(number, row)
                 if "text_a" not in names or (self.labelled and "label" not in names):
                     raise CorpusError(
                         f"{self.path}: line {number} has the columns {', '.join(names)[:60]!r}; expected text_a and "
