@@ -23,7 +23,7 @@ from typing import Any, Literal
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.task_names import TaskName
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
-from wenmai.data.lines import beginning, delimiter_of, numbered_lines, plain_name, read_json, rows_of
+from wenmai.data.lines import beginning, delimiter_of, is_json_lines, numbered_lines, plain_name, read_json, rows_of
 from wenmai.data.readers import questions_of_text
 from wenmai.data.records import Roles, Undecided, Unlabelled, choice_of, marked
 from wenmai.data.relation_files import holds_documents, open_documents, read_documents
@@ -35,7 +35,6 @@ from wenmai.data.typed import ChoiceExample, SpanExample
 
 __all__ = ["Reading", "count_unlabelled", "is_empty"]
 
-_JSON_LINES = (".jsonl", ".jsonlines", ".json-lines", ".ndjson")
 _MOST_BLANK = 1_000_000  # lines in a row: a small compressed file can have any number
 _BETWEEN = "\x02"  # tokens, and tags, in the tables of ERNIE
 _LOOKED_AT = 1000  # rows that show which column of a table without names has the labels
@@ -106,9 +105,9 @@ class Reading:
 
     def _json(self) -> Literal["lines", "whole"] | None:
         """Whether the file is JSON lines, one JSON value, or neither."""
-        name = plain_name(self.path)
-        if name.endswith(_JSON_LINES):
+        if is_json_lines(self.path):
             return "lines"
+        name = plain_name(self.path)
         if name.endswith((".csv", ".tsv")):
             return None
         head = beginning(self.path, self.config.encoding).lstrip()

@@ -25,13 +25,12 @@ from wenmai.config.recipe import Located
 from wenmai.core.errors import CorpusError, SettingError, nearest_name
 from wenmai.data.corpus import Progress
 from wenmai.data.file_hash import FileHash, file_hashes
-from wenmai.data.lines import beginning, delimiter_of, numbered_lines, plain_name, rows_of
+from wenmai.data.lines import beginning, delimiter_of, is_json_lines, numbered_lines, plain_name, rows_of
 from wenmai.data.sources import absolute_name
 from wenmai.text.settings import TextConfig
 
 __all__ = ["Example", "Labelled", "LabelledConfig", "LabelledStats", "read_labelled", "require_plain_text"]
 
-_JSON_ENDINGS = (".jsonl", ".jsonlines", ".json-lines", ".ndjson")
 _SPACE = " \\t\\n\\v\\f\\r\\0"  # what separates words for fastText
 
 
@@ -184,7 +183,7 @@ class Labelled:
 
     @property
     def _expected(self) -> str:
-        lines = any(not plain_name(path).endswith(_JSON_ENDINGS) for path in self.paths)
+        lines = not all(map(is_json_lines, self.paths))
         if lines and self.config.label_column is None:
             return f"words and {self.config.label_prefix}LABEL in a line, or a table (text_column, label_column)"
         return "a text and its label"
@@ -215,9 +214,9 @@ class Labelled:
     def _examples(self, path: Path, stats: LabelledStats) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         """Yields line number, text and labels."""
         lines = _lines(path, self.text, stats)
-        name = plain_name(path)
-        if name.endswith(_JSON_ENDINGS):
+        if is_json_lines(path):
             return _records(path, lines, self.config)
+        name = plain_name(path)
         if self.config.label_column is None:
             if name.endswith((".csv", ".tsv")):
                 head = next(lines, (1, ""))[1].strip()[:80]

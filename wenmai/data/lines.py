@@ -10,9 +10,10 @@ from typing import Any, cast
 from wenmai.core.compressed import reading
 from wenmai.core.errors import CorpusError
 
-__all__ = ["COMPRESSED_ENDINGS", "beginning", "numbered_lines", "plain_name", "read_json", "rows_of", "text_lines"]
+__all__ = ["beginning", "is_json_lines", "numbered_lines", "plain_name", "read_json", "rows_of", "text_lines"]
 
-COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
+_COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
+_JSON_ENDINGS = (".jsonl", ".jsonlines", ".json-lines", ".ndjson")
 MAX_LINE = 1 << 24  # bytes: more than any text has, less than a file that is not text
 MAX_JSON = 1 << 27  # bytes of a file that is one JSON value; Python's objects take several times as much
 _NAME_IT = "if the file has another encoding, name it (encoding=gb18030, latin-1, ...)"
@@ -24,9 +25,14 @@ _HEAD = 1 << 16  # bytes that show what a file is
 def plain_name(path: Path) -> str:
     """Returns the name of a file in lower case, without the ending of its compression."""
     name = path.name.lower()
-    for ending in COMPRESSED_ENDINGS:
+    for ending in _COMPRESSED_ENDINGS:
         name = name.removesuffix(ending)
     return name
+
+
+def is_json_lines(path: Path) -> bool:
+    """Whether a file has JSON lines, by its name."""
+    return plain_name(path).endswith(_JSON_ENDINGS)
 
 
 def numbered_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str | ValueError]]:

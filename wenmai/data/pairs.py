@@ -21,13 +21,12 @@ from wenmai.core.compressed import reading
 from wenmai.core.errors import CorpusError
 from wenmai.data.corpus import Progress
 from wenmai.data.file_hash import FileHash, file_hashes
+from wenmai.data.lines import is_json_lines
 from wenmai.data.sources import in_catalogue
 
 __all__ = ["Pairs", "PairsConfig", "PairsStats", "read_pairs"]
 
 _MAX_LINE = 1 << 20
-_JSON_ENDINGS = (".jsonl", ".jsonlines", ".json-lines", ".ndjson")
-_COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
 _KEYS = (("source", "target"), ("src", "tgt"))
 _EXPECTED = (
     "a file of SOURCE<TAB>TARGET lines, a .jsonl file, two files as SOURCE_FILE,TARGET_FILE, or a name such as "
@@ -210,7 +209,7 @@ def read_pairs(spec: str | Path | Iterable[tuple[str, str]], *, swap: bool = Fal
     parts = _parts(str(spec)) if isinstance(spec, str) else [str(spec)]
     named = [locate(part, _EXPECTED) for part in parts]
     paths = tuple(path for _, path in named)
-    form: _Form = "files" if len(parts) == 2 else "json" if _is_json(paths[0]) else "tsv"
+    form: _Form = "files" if len(parts) == 2 else "json" if is_json_lines(paths[0]) else "tsv"
     return Pairs(form=form, paths=paths, sources=tuple(name for name, _ in named), swap=swap)
 
 
@@ -225,13 +224,6 @@ def _parts(spec: str) -> list[str]:
 
 def _exists(name: str) -> bool:
     return (in_catalogue(name) and "," not in name) or os.path.exists(os.path.expanduser(name))
-
-
-def _is_json(path: Path) -> bool:
-    name = path.name.lower()
-    for ending in _COMPRESSED_ENDINGS:
-        name = name.removesuffix(ending)
-    return name.endswith(_JSON_ENDINGS)
 
 
 def _lines(path: Path, advance: Callable[[int], None] | None) -> Iterator[str]:
