@@ -48,6 +48,11 @@ def test_numbered_columns_have_no_line_of_names(tmp_path):
     assert list(read_labelled(path, config)) == [("title content", ("3",))]
 
 
+def test_columns_that_are_not_read_may_have_one_name(tmp_path):
+    path = written(tmp_path / "a.csv", ",,label,text\n0,x,1,a\n")
+    assert list(read_labelled(path, columns())) == [("a", ("1",))]
+
+
 def test_tabs_have_no_quotes(tmp_path):
     path = written(tmp_path / "a.tsv", 'text\tlabel\n"a\tx y\n')
     assert list(read_labelled(path, columns())) == [('"a', ("x_y",))]
@@ -112,6 +117,7 @@ def test_what_is_left_out_is_counted(tmp_path):
         ("a.csv", b"label,text\n1,a\n", LabelledConfig(), "say which columns"),
         ("a.csv", b"label,text\n1,a\n2,b,c\n", columns(), "line 3 has 3 columns"),
         ("a.csv", b"label,txt\n1,a\n", columns(), "did you mean 'txt'"),
+        ("a.csv", b"label,text,text\n1,a,b\n", columns(), r"line 1: two columns have one name \(label, text, text\)"),
         ("a.csv", b'label,text\n1,a\n2,"b\n', columns(), "line 3: is not CSV"),
         ("a.csv", b"label,text\n1,a\n,b\n", columns(), "line 3 has no label"),
         ("a.jsonl", b'{"text": "a", "label": 1}\n{"text": "a"}\n', LabelledConfig(), "line 2 has text"),

@@ -320,6 +320,8 @@ def _rows(
         elif not width:
             width = len(row)
             header = [str(place) for place in range(1, width + 1)] if by_number else [name.strip() for name in row]
+            if any(header.count(name) > 1 for name in (*wanted, label_name)):
+                raise CorpusError(f"{path}: line {begin}: two columns have one name ({', '.join(header)[:200]})")
             texts, label = [_column(name, header, path) for name in wanted], _column(label_name, header, path)
             if by_number:
                 yield begin, *_cells(row, texts, label, config)
