@@ -269,7 +269,7 @@ class _Counting:
 
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    """A folder for the parts of a text, removed afterwards; after a kill :func:`remove_leftovers` removes it."""
+    """A folder for the parts of a text, removed afterwards; after a kill by who makes the next entry of the cache."""
     place = new_folder(folder)
     place.mkdir(parents=True)
     try:
