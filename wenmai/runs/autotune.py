@@ -229,7 +229,9 @@ def _changed(best: Mapping[str, Any], frozen: set[str], fraction: float, generat
 
 
 def _fitting(tried: Mapping[str, Any], frozen: set[str], names: int, most: int) -> dict[str, Any]:
-    """Returns settings whose parameters take no more than ``most`` bytes: fewer buckets, then smaller vectors.
+    """Returns settings whose parameters take no more than ``most`` bytes.
+
+    There are fewer buckets, then smaller vectors, and if these are given, no n-grams.
 
     Args:
         tried: The settings.
@@ -250,6 +252,10 @@ def _fitting(tried: Mapping[str, Any], frozen: set[str], names: int, most: int) 
             fitting["buckets"] = max(_FEWEST_BUCKETS, int(0.9 * fitting["buckets"] * most / needed))
         elif "vector_size" not in frozen and fitting["vector_size"] > 1:
             fitting["vector_size"] //= 2
+        elif fitting["word_ngrams"] > 1 and "word_ngrams" not in frozen:
+            fitting["word_ngrams"] = 1
+        elif fitting["max_ngram"] and not {"min_ngram", "max_ngram"} & frozen:
+            fitting["min_ngram"] = fitting["max_ngram"] = 0
         else:
             raise SettingError(f"the parameters take {needed:,} bytes and may take {most:,}; allow more, or set less")
 
