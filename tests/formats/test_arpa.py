@@ -302,6 +302,20 @@ def test_mistakes_are_named(old, new, message, tmp_path):
         read_arpa(written(tmp_path, SMALL.replace(old, new, 1)))
 
 
+@pytest.mark.parametrize(
+    ("end", "message"),
+    [
+        ("ngram 2=3", "line 3 should be `ngram 2=COUNT`, but is 'ngram'"),
+        ("-0.5\ta\t", "line 10 expected a logarithm, 1 words"),
+        ("\\2-grams:", "line 13 should be"),
+    ],
+)
+def test_of_a_file_cut_short_the_cut_line_is_named(end, message, tmp_path):
+    cut = SMALL.index(end) + 5
+    with pytest.raises(FormatError, match=message):
+        read_arpa(written(tmp_path, SMALL[:cut]))
+
+
 @pytest.mark.parametrize("content", [b"", b"\n", b"\\data\\", b"\x00" * 100, b"x" * (7 << 20)])
 def test_files_that_are_no_arpa_files(content, tmp_path):
     with pytest.raises(FormatError):

@@ -103,7 +103,7 @@ class _Source:
 
     def __init__(self, file: BinaryIO, name: str) -> None:
         self.name = name
-        self.line = 1
+        self.line = self.taken = 1  # the next line, and the one that next_line took
         self._file = file
         self._bytes = b""
         self._at = 0  # what comes before was taken
@@ -128,7 +128,7 @@ class _Source:
             self._more()
         if end < 0 and self._at == len(self._bytes):
             return None
-        line = self._bytes[self._at : end if end >= 0 else None]
+        line, self.taken = self._bytes[self._at : end if end >= 0 else None], self.line
         self.take(len(line) + (end >= 0))
         return line.strip(b" \t\r")
 
@@ -180,10 +180,10 @@ def _head(source: _Source) -> tuple[list[int], bool]:
     while line := source.next_line():
         found = _COUNT.fullmatch(line)
         if not found or int(found[1]) != len(counts) + 1:
-            raise source.problem(f"should be `ngram {len(counts) + 1}=COUNT`, but is {_shown(line)}", source.line - 1)
+            raise source.problem(f"should be `ngram {len(counts) + 1}=COUNT`, but is {_shown(line)}", source.taken)
         counts.append(int(found[2]))
     if not counts or counts[0] == 0:
-        raise source.problem("should give the number of 1-grams", source.line - 1)
+        raise source.problem("should give the number of 1-grams", source.taken)
     if len(counts) > MAX_ORDER:
         raise FormatError(f"{source.name}: has {len(counts)}-grams; at most {MAX_ORDER}-grams can be read")
     if sum(counts) >= ROOT:
@@ -199,7 +199,7 @@ def _expect(source: _Source, title: bytes) -> None:
         where = f"{source.name}: ends at line {source.line}"
         raise FormatError(f"{where}, where {title.decode()} was expected; it was cut short")
     if line != title:
-        raise source.problem(f"should be {title.decode()}, but is {_shown(line)}", source.line - 1)
+        raise source.problem(f"should be {title.decode()}, but is {_shown(line)}", source.taken)
 
 
 def _shown(text: bytes) -> str:
@@ -235,17 +235,17 @@ def _unigrams(source: _Source, count: int, *, highest: bool) -> tuple[_Table, _S
             break
         fields = re.split(b"[ \t]+", line)
         if len(fields) not in (2, 3):
-            raise source.problem(_PROBLEMS[MISPLACED].format(order=1), source.line - 1)
+            raise source.problem(_PROBLEMS[MISPLACED].format(order=1), source.taken)
         if not all(_NUMBER.fullmatch(field) for field in fields[::2]):
-            raise source.problem(_PROBLEMS[NOT_A_NUMBER], source.line - 1)
+            raise source.problem(_PROBLEMS[NOT_A_NUMBER], source.taken)
         log_prob, backoff = float(fields[0]), float(fields[2]) if len(fields) == 3 else 0.0
         if backoff > MOST_BACKOFF:
-            raise source.problem(_PROBLEMS[TOO_LARGE], source.line - 1)
+            raise source.problem(_PROBLEMS[TOO_LARGE], source.taken)
         word = spelled.setdefault(fields[1], _word(fields[1]))
         if log_prob > 0 and word != "<s>":
-            raise source.problem(_PROBLEMS[POSITIVE], source.line - 1)
+            raise source.problem(_PROBLEMS[POSITIVE], source.taken)
         if highest and backoff != 0:
-            raise source.problem("has a back-off weight, which the highest order cannot have", source.line - 1)
+            raise source.problem("has a back-off weight, which the highest order cannot have", source.taken)
         lines += 1
         if word not in found or word == "<unk>":  # of which the last counts in KenLM
             found[word] = (log_prob * math.log(10), backoff * math.log(10))
