@@ -198,6 +198,7 @@ def test_the_nearest_occurrences_are_those_of_a_naive_search(runs):
     index = OccurrenceIndex(runs / "bert-index")
     model = wenmai.load(runs / "bert")
     (vector,) = vectors_in_context(runs / "bert", ["The bank lends money ."], "bank", index=index)
+    assert vectors_in_context(runs / "bert", [], "bank", index=index).shape == (0, len(vector))
     naive = []
     for text, found in zip(SENTENCES, model.embed_words(SENTENCES), strict=True):  # each is in the text six times
         naive += [

@@ -81,10 +81,12 @@ def add_words(model: Any, path: str | Path) -> int:  # noqa: ANN401  a converter
     with reading(path, error=CorpusError) as file:
         for number, line in enumerate(file, start=1):
             try:
-                text = line.decode("utf-8-sig" if number == 1 else "utf-8").strip()
-                if not text or text.startswith("#"):
+                text = line.decode("utf-8-sig" if number == 1 else "utf-8").rstrip()
+                if not text or text.lstrip().startswith("#"):
                     continue
-                word, spelt, weight = [*map(str.strip, text.split("\t")), "", ""][:3]
+                word, spelt, weight, *more = [*map(str.strip, text.split("\t")), "", ""]
+                if any(more):
+                    raise SettingError(f"has {len(more) + 1} columns")
                 taking.add_word(word, spelt or None, weight=float(weight) if weight else None)
             except UnicodeDecodeError:
                 raise CorpusError(f"{path}, line {number}: is not UTF-8; convert the text first") from None

@@ -228,7 +228,7 @@ def vectors_in_context(
         raise SettingError(f"{len(texts)} sentences have {count} occurrences; choose one for all, or one for each")
     spans = [[_the_span(text, word, segment, number)] for text, number in zip(texts, chosen, strict=True)]
     states = states_of_spans(reader.encoder, zip(texts, spans, strict=True), reader.numbers)
-    vectors = np.array([one.mean(0)[0] for one in states], np.float32).reshape(len(texts), -1)
+    vectors = np.array([one.mean(0)[0] for one in states], np.float32).reshape(len(texts), reader.encoder.vector_size)
     for text, vector in zip(texts, vectors, strict=True):
         if not vector.any():
             raise SettingError(f"the encoder has no token for {word!r} in {text[:60]!r}")
