@@ -1,5 +1,6 @@
 """Encoders and fine-tuning in scikit-learn's shape."""
 
+import os
 import pickle
 import pickletools
 import shutil
@@ -41,6 +42,15 @@ def run(tmp_path_factory):
         return wenmai.train(name, folder / example.data, out=folder / "run", start=start, quiet=True, **settings).path
 
     return trained
+
+
+@pytest.mark.parametrize("system", ["bert", "gpt", "elmo", "word2vec", "fasttext-supervised"])
+def test_others_may_read_a_run(system, run):
+    old = os.umask(0o022)
+    os.umask(old)
+    assert {oct(path.stat().st_mode & 0o666) for path in run(system).rglob("*") if path.is_file()} == {
+        oct(0o666 & ~old)
+    }
 
 
 # --- vectors ----------------------------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ __all__ = [
     "read_json_object",
     "seal_files",
     "sealed_folder",
+    "umask",
     "writing",
     "writing_json",
 ]
@@ -76,7 +77,7 @@ def writing(path: str | Path) -> Iterator[BinaryIO]:
         plain_file(path)
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
-        os.fchmod(handle, 0o666 & ~_umask())  # mkstemp gives 0600; results are ordinary files
+        os.fchmod(handle, 0o666 & ~umask())  # mkstemp gives 0600; results are ordinary files
         with os.fdopen(handle, "wb") as file:
             yield file
             file.flush()
@@ -141,7 +142,7 @@ def sealed_folder(path: str | Path, *, replace: bool = True) -> Iterator[Path]:
     path = Path(path)
     make_folder(path.parent)
     temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent))
-    os.chmod(temporary, 0o777 & ~_umask())
+    os.chmod(temporary, 0o777 & ~umask())
     _unsealed.add(temporary)
     try:
         yield temporary
@@ -252,7 +253,8 @@ def file_sha256(path: str | Path) -> str:
     return digest.hexdigest()
 
 
-def _umask() -> int:
+def umask() -> int:
+    """Returns which permissions new files of this process do not get."""
     mask = os.umask(0)
     os.umask(mask)
     return mask

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.folder import plain_file
+from wenmai.core.folder import plain_file, umask
 from wenmai.core.tensors import require_finite, tensor_shapes
 from wenmai.nn.blank import blank
 
@@ -49,6 +49,7 @@ def _save(tensors: Mapping[str, Tensor], path: Path) -> None:
 
     try:
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, path)
+        path.chmod(0o666 & ~umask())  # the library gives 0600; models are ordinary files
     except SafetensorError as error:
         if (number := re.search(r"\(os error (\d+)\)", str(error))) is None:
             raise
