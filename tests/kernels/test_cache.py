@@ -36,3 +36,22 @@ def test_kernels_are_kept_in_the_cache_where_the_package_cannot_be_written(writa
     environment["PYTHONPATH"] = str(Path(wenmai.__file__).parents[1])
     found = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == ("" if writable else str(cache_folder / "kernels"))
+
+
+def test_kernels_are_compiled_where_neither_the_package_nor_the_cache_can_be_written(tmp_path):
+    (tmp_path / "cache").touch()
+    (tmp_path / "temporary").mkdir()
+    program = (
+        "import os; allowed = os.access\n"
+        "os.access = lambda path, mode: 'kernels' not in str(path) and allowed(path, mode)\n"
+        "import wenmai.kernels.huffman, numba; print(numba.config.CACHE_DIR)"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
+    environment |= {
+        "PYTHONPATH": str(Path(wenmai.__file__).parents[1]),
+        "WENMAI_CACHE": str(tmp_path / "cache"),
+        "TMPDIR": str(tmp_path / "temporary"),
+    }
+    found = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    assert Path(found.stdout.strip()).parent == tmp_path / "temporary"
+    assert list((tmp_path / "temporary").iterdir()) == []

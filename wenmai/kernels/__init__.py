@@ -1,20 +1,37 @@
 """Layer 3: compiled CPU loops."""
 
+import atexit
 import os
+import shutil
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from numba import config
 from numba.core import event
 
 from wenmai.core.clock import CLOCK
-from wenmai.core.folder import cache_folder
+from wenmai.core.folder import cache_folder, make_folder
 
 __all__: list[str] = []
+
+
+def _kept() -> Path:
+    """Where kernels are kept that cannot stay beside their source: in the cache, or else until this process ends."""
+    kept = cache_folder() / "kernels"
+    with suppress(OSError):
+        make_folder(kept)
+        with tempfile.TemporaryFile(dir=kept):
+            return kept
+    kept = Path(tempfile.mkdtemp(prefix="wenmai-"))
+    atexit.register(shutil.rmtree, kept, ignore_errors=True)
+    return kept
+
 
 # Compiled kernels are kept beside their source. Where that cannot be written, as in a container, the cache takes them;
 # left to itself, numba refuses to compile if the home folder cannot be written either.
 if not config.CACHE_DIR and not os.access(Path(__file__).parent, os.W_OK):
-    config.CACHE_DIR = str(cache_folder() / "kernels")
+    config.CACHE_DIR = str(_kept())
 
 
 class _Compiler(event.Listener):
