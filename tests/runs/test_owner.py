@@ -1,5 +1,6 @@
 """Whose a run folder is: one training at a time, and nothing outside it is ever changed, whatever its files say."""
 
+import errno
 import json
 import os
 import subprocess
@@ -184,6 +185,20 @@ def test_no_part_of_a_run_is_a_link_to_something_else(name, interrupted, tmp_pat
     with pytest.raises(RunError, match=f"{name}: must be a .* of the run itself"):
         wenmai.resume(run)
     assert (sorted(outside.rglob("*")), outside.is_file() and outside.read_text()) == before
+
+
+def test_a_run_of_another_user_is_copied_to_be_resumed(interrupted, monkeypatch):
+    def refuse(path, mode):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    run = interrupted()
+    with monkeypatch.context() as patch:
+        patch.setattr("wenmai.runs.owner.open", refuse, raising=False)  # as root could write all the same
+        with pytest.raises(
+            RunError, match=f"{run}: cannot be written .Permission denied.; copy the run to a folder of"
+        ):
+            wenmai.resume(run)
+    assert wenmai.resume(run).finished
 
 
 def test_a_checkpoint_that_is_a_link_is_none(interrupted, tmp_path):

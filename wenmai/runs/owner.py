@@ -57,9 +57,16 @@ def owned(run: Run) -> Iterator[None]:
     """Owns a run folder that exists.
 
     Raises:
-        RunError: if another process trains this run now.
+        RunError: if another process trains this run now, or it cannot be written.
     """
-    with open(run.path / LOCK, "ab") as lock:
+    with ExitStack() as held:
+        try:
+            lock = held.enter_context(open(run.path / LOCK, "ab"))
+        except OSError as error:
+            problem = f"cannot be written ({error.strerror})"
+            raise RunError(
+                f"{run.path}: {problem}; copy the run to a folder of your own, and resume it there"
+            ) from None
         if _lock(lock) is False:
             raise RunError(f"{run.path}: another process is training this run now; wait, or stop it first")
         yield
