@@ -78,3 +78,16 @@ def test_texts_are_escaped_and_the_page_is_chinese_if_wanted(shell, base):
     assert "最严重的错误" in page
     assert "<span>运行 run</span><span>测试数据 test.tsv</span><span>准确率 " in page
     assert "<span>样例 2 个</span>" in page
+
+
+def test_chinese_labels_of_a_wide_confusion_table_are_not_turned(shell, base):
+    words = TEXTS["classes.tsv"]["enough"].split()
+    labels = ["体育", "sports", *(f"第{number}类" for number in range(12))]
+    rows = [f"{' '.join(words[place : place + 3])}\t{label}" for place in range(4) for label in labels]
+    (shell.folder / "many.tsv").write_text("\n".join(["text\tlabel", *rows]) + "\n")
+    shell("finetune", base, "many.tsv", "--task", "classification", "--valid-share", "0", "--out", "run", *TINY)
+    shell("evaluate", "run", "--on", "many.tsv", "--mistakes", "page.html")
+    page = (shell.folder / "page.html").read_text()
+    assert '<th scope="col"><span class="upright">体育</span></th>' in page
+    assert '<th scope="col"><span>sports</span></th>' in page
+    assert ".upright { transform: none; }" in page

@@ -20,6 +20,7 @@ from wenmai.core.wording import say
 from wenmai.measures.questions import answer_scores, fitting_rules
 from wenmai.runs.measuring.measurer import Evaluation
 from wenmai.runs.page import filled
+from wenmai.text.ranges import EAST_ASIAN
 
 __all__ = ["Mistakes", "mistakes_of", "write_mistakes", "wrong_classes"]
 
@@ -35,6 +36,7 @@ _SAID = {
     "spearman": "Spearman’s ρ {value}",
 }  # what the head of the page has by its name in JSON
 
+_EAST_ASIAN = re.compile(f"[{EAST_ASIAN}]")
 _PLACE = re.compile(r"(?:(?P<file>.*): )?(?P<unit>line|item|example) (?P<number>\d+)", re.DOTALL)
 _UNITS = {"line": "line {number}", "item": "item {number}", "example": "example {number}"}
 
@@ -317,10 +319,15 @@ def _legend() -> str:
     return f'<p class="key">{marks}</p>'
 
 
+def _upright(label: str) -> str:
+    """Chinese signs stand one below the other; turned as other labels are, they would stand on their heads."""
+    return ' class="upright"' if _EAST_ASIAN.search(label) else ""
+
+
 def _heat(labels: Sequence[str], confusion: Sequence[Sequence[int]]) -> str:
     """Returns the confusion table, each cell as dark as its share of the row."""
     many = len(labels) > 12
-    head = "".join(f'<th scope="col"><span>{escape(label)}</span></th>' for label in labels)
+    head = "".join(f'<th scope="col"><span{_upright(label)}>{escape(label)}</span></th>' for label in labels)
     rows = []
     for number, (label, counts) in enumerate(zip(labels, confusion, strict=True)):
         cells, whole = [], max(1, sum(counts))
