@@ -7,7 +7,7 @@ import io
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from html import escape
 
@@ -20,7 +20,14 @@ logger = logging.getLogger(__name__)
 PICTURES = ("svg", "png")
 INK, FAINT = "#747c85", "#747c8540"
 _FONT = "Inter, 'Helvetica Neue', 'Segoe UI', Roboto, 'PingFang SC', 'Microsoft YaHei', 'Noto Sans CJK SC', sans-serif"
-_CHINESE = ("Noto Sans CJK SC", "Source Han Sans SC", "PingFang SC", "Hiragino Sans GB", "Microsoft YaHei")
+_CHINESE = (
+    "Noto Sans CJK SC",
+    "Source Han Sans SC",
+    "PingFang SC",
+    "Hiragino Sans GB",
+    "Microsoft YaHei",
+    "Noto Sans CJK JP",  # the first of a collection, by which alone older versions of matplotlib know it
+)
 _PIXELS_PER_INCH, _PICTURE_SCALE = 96, 2.5  # of CSS; a picture of 1600 pixels is sharp on a slide and in a column
 
 
@@ -134,15 +141,28 @@ def fonts_of_picture(title: str) -> Iterator[None]:
     Characters that none of them has are one note, which begins with the title.
     """
     import matplotlib
-    from matplotlib.font_manager import fontManager
 
-    installed = set(fontManager.get_font_names())
-    fonts = ["DejaVu Sans", *(font for font in _CHINESE if font in installed)]
+    fonts = ["DejaVu Sans", *_chinese_fonts()]
     with matplotlib.rc_context({"font.family": fonts}), warnings.catch_warnings(record=True) as told:
         warnings.filterwarnings("always", message="Glyph ")
         yield
     if any(str(one.message).startswith("Glyph ") for one in told):  # one warning for each character
         logger.warning(f"{title}: no font here has all characters of this chart; install one such as Noto Sans CJK")
+
+
+def _chinese_fonts() -> list[str]:
+    """Returns the Chinese fonts that matplotlib has; its list may be older than fonts that were installed since."""
+    from matplotlib.font_manager import findSystemFonts, fontManager
+
+    def found() -> list[str]:
+        installed = set(fontManager.get_font_names())
+        return [font for font in _CHINESE if font in installed]
+
+    if not found():
+        for path in set(findSystemFonts()) - {font.fname for font in fontManager.ttflist}:
+            with suppress(RuntimeError, OSError):  # a file that is no font for matplotlib, which leaves it out too
+                fontManager.addfont(path)
+    return found()
 
 
 def _svg(shape: Line | Dot | Text) -> str:
