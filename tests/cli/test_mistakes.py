@@ -1,6 +1,7 @@
 """``wenmai evaluate RUN --on FILE --mistakes PAGE``: the worst mistakes as a page."""
 
 import json
+import re
 
 import pytest
 
@@ -91,3 +92,23 @@ def test_chinese_labels_of_a_wide_confusion_table_are_not_turned(shell, base):
     assert '<th scope="col"><span class="upright">体育</span></th>' in page
     assert '<th scope="col"><span>sports</span></th>' in page
     assert ".upright { transform: none; }" in page
+
+
+def test_a_mistake_in_a_document_is_found_by_its_sentence(shell, base):
+    words = TEXTS["classes.tsv"]["enough"].split()
+    documents = [
+        {
+            "title": f"t{number}",
+            "sents": [words[number : number + 4]],
+            "vertexSet": [[{"name": words[number], "sent_id": 0, "pos": [0, 1], "type": "PER"}]],
+            "labels": [],
+        }
+        for number in range(20)
+    ]
+    (shell.folder / "documents.json").write_text(json.dumps(documents))
+    shell("finetune", base, "documents.json", "--task", "tagging", "--out", "run", *TINY)
+    shell("--lang", "zh", "evaluate", "run", "--on", "documents.json", "--mistakes", "page.html")
+    page = (shell.folder / "page.html").read_text()
+    places = re.findall('<p class="where">(.*)</p>', page)
+    assert places
+    assert {re.sub(r"\d+ 篇", "N 篇", place) for place in places} == {"documents.json: 第 N 篇文档，第 1 句"}

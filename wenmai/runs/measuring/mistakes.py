@@ -37,8 +37,16 @@ _SAID = {
 }  # what the head of the page has by its name in JSON
 
 _EAST_ASIAN = re.compile(f"[{EAST_ASIAN}]")
-_PLACE = re.compile(r"(?:(?P<file>.*): )?(?P<unit>line|item|example) (?P<number>\d+)", re.DOTALL)
-_UNITS = {"line": "line {number}", "item": "item {number}", "example": "example {number}"}
+_PLACE = re.compile(
+    r"(?:(?P<file>.*): )?(?P<unit>line|item|example|document) (?P<number>\d+)(?:, sentence (?P<sentence>\d+))?",
+    re.DOTALL,
+)
+_UNITS = {
+    "line": "line {number}",
+    "item": "item {number}",
+    "example": "example {number}",
+    "document": "document {number}, sentence {sentence}",
+}
 
 
 @dataclass(frozen=True)
@@ -218,7 +226,7 @@ def _where(place: str) -> str:
     found = _PLACE.fullmatch(place)
     if found is None:
         return say(place)
-    shown = say(_UNITS[found["unit"]], number=found["number"])
+    shown = say(_UNITS[found["unit"]], number=found["number"], sentence=found["sentence"])
     if not found["file"]:
         return shown
     name = found["file"] if found["file"].startswith("data:") else Path(found["file"]).name
