@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from wenmai.core import wording
 from wenmai.core.errors import RunError
 from wenmai.runs.comparison import (
     ComparedCorpus,
@@ -432,3 +433,14 @@ def test_no_name_is_declared_twice_in_a_joined_script(name):
         names += re.findall(r"(?:^|,\s*)(\w+)\s*(?==(?![=>])|,|;|$)", plain)
     assert len(names) > 20
     assert sorted(names) == sorted({*names})
+
+
+@pytest.mark.parametrize(("language", "colon"), [("en", ":"), ("zh", "：")])
+def test_a_note_stands_behind_a_colon(language, colon):
+    measure = replace(similarity(0.5), notes=["something"])
+    comparison = a_comparison(a_system("a", measures=[measure]))
+    wording.speak(language)
+    try:
+        assert f"<li><b>a, {measure.name}{colon}</b>" in report_html(comparison)
+    finally:
+        wording.speak(None)

@@ -235,7 +235,7 @@ def _notes(comparison: Comparison, quality: list[Column], cost: list[Column]) ->
     }
     values = {"confidence": confidence_text(comparison), "first": comparison.systems[0].name}
     notes |= {say(name): say(text, **values) for name, text in NOTES.items() if shown.get(name)}
-    notes |= {place: "; ".join(map(say, own)) for place, own in comparison.notes.items()}
+    notes |= {place + say(":"): "; ".join(map(say, own)) for place, own in comparison.notes.items()}
     items = "".join(f"<li><b>{escape(name)}</b>{say(' ')}{escape(about)}</li>" for name, about in notes.items())
     return f'<ul class="notes">{items}</ul>'
 
