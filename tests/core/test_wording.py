@@ -271,6 +271,7 @@ def test_messages_are_complete():
         ),
         ("what nobody has translated", "what nobody has translated"),
         (" ", ""),  # between sentences
+        ("negative sampling, skipgram with subwords", "负采样，skipgram，含子词"),
         (
             "a.tsv: no examples; 2 examples were left out because a text is empty; 1 tags that cannot follow the one "
             "before were read as conlleval reads them",
