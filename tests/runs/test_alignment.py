@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
+from wenmai.core import wording
 from wenmai.core.errors import SettingError
 from wenmai.runs.alignment import Alignment, alignment_html, write_alignment_page, write_alignment_picture
 
@@ -206,3 +207,13 @@ def test_a_missing_matplotlib_is_explained(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(SettingError, match=r"pip install .*\[plot\]"):
         write_alignment_picture(tmp_path / "picture.png", an_alignment((["a"], ["b"])))
+
+
+def test_a_chinese_page_has_chinese_words_and_punctuation():
+    wording.speak("zh")
+    try:
+        page = alignment_html([an_alignment()], title="t")
+    finally:
+        wording.speak(None)
+    assert "1 个句子，" in page
+    assert '"weight {0}":"权重 {0}"' in page

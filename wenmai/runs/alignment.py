@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from wenmai.core.errors import SettingError, install_hint
 from wenmai.core.folder import writing
 from wenmai.core.quantities import plural
+from wenmai.core.wording import say
 from wenmai.runs.drawing import fonts_of_picture
 from wenmai.runs.page import filled, json_in_script
 
@@ -135,9 +136,9 @@ def write_alignment_picture(
         axes.set_yticks(range(len(queries)), queries, parse_math=False)
         axes.tick_params(length=0, top=True, bottom=False, labeltop=True, labelbottom=False)
         axes.spines[:].set_visible(False)
-        whole = f"head {head}" if head is not None else "mean of heads" if len(weights) > 1 else "one head"
+        whole = f"head {head}" if head is not None else say("mean of heads") if len(weights) > 1 else say("one head")
         axes.set_xlabel(f"{name}, {whole}")
-        figure.colorbar(shown, ax=axes, shrink=0.8, label="weight").outline.set_visible(False)
+        figure.colorbar(shown, ax=axes, shrink=0.8, label=say("weight")).outline.set_visible(False)
         with writing(path) as file:
             figure.savefig(file, format="png", dpi=min(DOTS_PER_INCH, MOST_DOTS / max(size)))
 
@@ -168,7 +169,7 @@ def _byline(alignments: Sequence[Alignment]) -> str:
     names = {name for alignment in alignments for name in alignment.weights}
     heads = max(len(weights) for alignment in alignments for weights in alignment.weights.values())
     counts = ((len(alignments), "sentence"), (len(set(map(_layer, names))), "layer"), (heads, "head"))
-    return ", ".join(plural(count, what) for count, what in counts)
+    return say(", ").join(plural(count, what) for count, what in counts)
 
 
 def _data(alignments: Sequence[Alignment]) -> str:

@@ -101,8 +101,8 @@ const controls = () => {
   byId("layer-choice").hidden = layers().length < 2;
   byId("head-choice").hidden = heads < 2;
   const what = [layers().length > 1 && say`layer ${state.layer + 1}`, heads > 1 && headName(state.head)]
-    .filter(Boolean).join(", ");
-  byId("chosen-title").textContent = KINDS.find(([kind]) => kind === state.kind)[2] + (what && `: ${what}`);
+    .filter(Boolean).join(say`, `);
+  byId("chosen-title").textContent = KINDS.find(([kind]) => kind === state.kind)[2] + (what && say`: ` + what);
 };
 
 // The overview: a small map of every layer and head, drawn again only if the maps change
@@ -336,7 +336,7 @@ const showWeight = (x, y) => {
   if (focus.row === null || focus.column === null) return hideTip();
   const table = chosen(), value = table.values[focus.row * table.columns + focus.column];
   return showTip(x, y, html("b", {}, visible(alignment()[map().queries][focus.row])), say` attends to `,
-    html("b", {}, visible(alignment()[map().keys][focus.column])), html("br"), `weight ${value.toFixed(2)}`);
+    html("b", {}, visible(alignment()[map().keys][focus.column])), html("br"), say`weight ${value.toFixed(2)}`);
 };
 const announce = () => {  // for screen readers: the strongest links of the word that has the focus
   const table = chosen(), from = focus.row, right = from === null, count = right ? table.rows : table.columns;
