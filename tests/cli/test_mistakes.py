@@ -52,7 +52,7 @@ def test_a_mistake_is_found_again_in_its_file(shell, base):
         line = lines[int(one["where"].partition("classes.tsv: line ")[2]) - 1]
         assert line.split("\t") == [*one["texts"], *one["gold"]]
     assert f'<p class="where">{found[0]["where"].rpartition("/")[2]}</p>' in (shell.folder / "page.html").read_text()
-    shell("--lang", "zh", *command)
+    assert "错误样例：page.html" in shell("--lang", "zh", *command).err  # and not: 错误：, as errors begin
     assert '<p class="where">classes.tsv: 第 ' in (shell.folder / "page.html").read_text()
 
 
