@@ -1,6 +1,7 @@
 """Arrays in safetensors files."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -142,6 +143,15 @@ def test_every_flipped_bit_of_the_header_is_refused_or_harmless(small):
             else:
                 np.testing.assert_array_equal(target, expected)
     assert refused > 0.6 * 8 * header_end
+
+
+def test_a_file_that_may_not_be_read_is_not_called_damaged(small, monkeypatch):
+    def forbid(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", forbid)  # whoever runs the tests may read all files
+    with pytest.raises(FormatError, match=r": cannot be read \(Permission denied\)"):
+        tensor_shapes(small)
 
 
 @pytest.mark.parametrize("size", [2**63, 2**64 - 1, 2**40, 10**9])

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from wenmai.core.errors import FormatError
 from wenmai.core.folder import plain_file, writing
 
-__all__ = ["read_tensor_into", "require_finite", "require_numbers", "tensor_shapes", "write_tensors"]
+__all__ = ["read_tensor_into", "require_finite", "require_numbers", "tensor_file", "tensor_shapes", "write_tensors"]
 
 _NAMES = {
     np.dtype("<f4"): "F32",
@@ -51,6 +51,20 @@ def write_tensors(path: str | Path, tensors: Mapping[str, npt.NDArray[np.generic
                 file.write(np.ascontiguousarray(tensor[row : row + step]).data)
 
 
+def tensor_file(path: str | Path) -> Path:
+    """Makes sure that a file of tensors may be read; the library would say that there is none.
+
+    Raises:
+        FormatError: if reading it is not permitted.
+        OSError: if it is missing, or no file.
+    """
+    try:
+        with plain_file(path).open("rb"):
+            return Path(path)
+    except PermissionError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
+
+
 def tensor_shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
     """Returns the name and shape of each tensor of a file.
 
@@ -60,7 +74,7 @@ def tensor_shapes(path: str | Path) -> dict[str, tuple[int, ...]]:
     from safetensors import SafetensorError, safe_open
 
     try:
-        with safe_open(str(plain_file(path)), framework="np") as file:
+        with safe_open(str(tensor_file(path)), framework="np") as file:
             return {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118  no iterator
     except MemoryError:  # it is mapped whole, whatever is in it
         raise FormatError(f"{path}: is larger than the memory that there is") from None
@@ -116,7 +130,7 @@ def read_tensor_into(path: str | Path, name: str, target: npt.NDArray[Any]) -> N
         found = "is missing" if shape is None else f"has the shape {shape}"
         raise FormatError(f"{path}: the tensor {name!r} {found}, expected {target.shape}")
     try:
-        with safe_open(str(plain_file(path)), framework="np") as file:
+        with safe_open(str(tensor_file(path)), framework="np") as file:
             stored = file.get_slice(name)
             if stored.get_dtype() != (wanted := _NAMES[target.dtype]):
                 raise FormatError(f"{path}: the tensor {name!r} is {stored.get_dtype()}, expected {wanted}")

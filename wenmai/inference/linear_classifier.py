@@ -11,9 +11,8 @@ from annotated_types import Ge
 from typing_extensions import Doc
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.folder import plain_file
 from wenmai.core.showing import Shown
-from wenmai.core.tensors import require_finite, write_tensors
+from wenmai.core.tensors import require_finite, tensor_file, write_tensors
 from wenmai.data.features import NGRAMS, FeaturesConfig, NgramFeatures, VectorFeatures, segmented
 from wenmai.models.folder import CONFIG, read_fields, read_settings, write_fields
 from wenmai.text.settings import TextConfig
@@ -195,7 +194,7 @@ def read_tensors(path: Path) -> dict[str, npt.NDArray[Any]]:
     from safetensors.numpy import load_file
 
     try:
-        found = load_file(plain_file(path))
+        found = load_file(tensor_file(path))
     except (OSError, SafetensorError) as error:
         raise FormatError(f"{path}: is not a whole safetensors file ({error})") from None
     for name, values in found.items():

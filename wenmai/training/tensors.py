@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.core.folder import plain_file, umask
-from wenmai.core.tensors import require_finite, tensor_shapes
+from wenmai.core.folder import umask
+from wenmai.core.tensors import require_finite, tensor_file, tensor_shapes
 from wenmai.nn.blank import blank
 
 __all__ = [
@@ -131,7 +131,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     from safetensors.torch import load_file
 
     try:
-        found = load_file(plain_file(path))
+        found = load_file(tensor_file(path))
     except (OSError, SafetensorError) as error:
         raise FormatError(f"{path}: is not a whole safetensors file ({error})") from None
     for name, tensor in found.items():

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from wenmai.core.errors import FormatError
-from wenmai.core.folder import plain_file, read_json_object, sealed_folder, writing_json
-from wenmai.core.tensors import tensor_shapes, write_tensors
+from wenmai.core.folder import read_json_object, sealed_folder, writing_json
+from wenmai.core.tensors import tensor_file, tensor_shapes, write_tensors
 from wenmai.text.vocabulary_files import read_tokenizer
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ def stored_tensors(places: Mapping[str, Place]) -> Iterator[tuple[str, "Tensor"]
 
     for path in sorted({place.path for place in places.values()}):
         try:
-            with safe_open(str(plain_file(path)), framework="pt") as file:
+            with safe_open(str(tensor_file(path)), framework="pt") as file:
                 for plain, place in places.items():
                     if place.path == path:
                         yield plain, file.get_tensor(place.name)
