@@ -36,6 +36,7 @@ _SAID = {
     "spearman": "Spearman’s ρ {value}",
 }  # what the head of the page has by its name in JSON
 
+_CONTRAST = {"strong": 0.55, "full": 0.82}  # shares from which dark and light pages write in the colour of the paper
 _EAST_ASIAN = re.compile(f"[{EAST_ASIAN}]")
 _PLACE = re.compile(
     r"(?:(?P<file>.*): )?(?P<unit>line|item|example|document) (?P<number>\d+)(?:, sentence (?P<sentence>\d+))?",
@@ -341,7 +342,7 @@ def _heat(labels: Sequence[str], confusion: Sequence[Sequence[int]]) -> str:
         cells, whole = [], max(1, sum(counts))
         for other, count in enumerate(counts):
             kind, share = "diagonal" if other == number else "off", count / whole
-            strong = " strong" if share > 0.55 else ""
+            strong = "".join(f" {name}" for name, least in _CONTRAST.items() if share > least)
             tip = escape(f"{label} → {labels[other]}: {count:,} ({share:.1%})")
             cells.append(
                 f'<td class="{kind}{strong}" style="--share:{100 * share:.0f}%" title="{tip}">{count or ""}</td>'
