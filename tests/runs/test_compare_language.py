@@ -125,6 +125,11 @@ def test_models_that_need_not_predict_all_of_a_text_are_named(tmp_path):
     assert "lower (lowercase=true)" in (tmp_path / "both" / "report.html").read_text()
     shutil.copytree(tmp_path / "lower", tmp_path / "again")
     assert facts("lower", "again") is None  # they leave out the same
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("the cat sat\tthe sat cat\n" * 3)
+    both = [tmp_path / "whole", tmp_path / "lower"]
+    found = compare(both, out=tmp_path / "pairs", pairs=[str(pairs)])  # which one of two texts is likelier
+    assert (found.notes, found.corpus.facts.get("not predicted")) == ({}, None)
 
 
 class Told:

@@ -190,7 +190,7 @@ def compare(
             found = replace(found, lines=lines, samples=samples(model, on[0]))
         systems.append(found)
     corpus = comparison.corpus
-    if left_out := not_predicted([system.name for system in systems], runs):
+    if on and (left_out := not_predicted([system.name for system in systems], runs)):
         corpus = replace(corpus, facts=corpus.facts | {"not predicted": left_out})
         systems = with_notes(systems, runs)
     shown: dict[str, Any] = {"panels": _PANELS, "sampled": _SAMPLED} if any(one.lines for one in systems) else {}

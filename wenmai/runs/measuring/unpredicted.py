@@ -25,7 +25,7 @@ def not_predicted(names: Sequence[str], runs: Sequence[Run]) -> str:
 
 
 def with_notes(systems: Sequence[ComparedSystem], runs: Sequence[Run]) -> list[ComparedSystem]:
-    """Returns the systems of runs; the measures of such models say that they are too low to be compared."""
+    """Returns the systems of runs; what such models make of texts says that it is too low to be compared."""
     return [_with_note(system, _lossy(run)) for system, run in zip(systems, runs, strict=True)]
 
 
@@ -36,7 +36,10 @@ def _with_note(system: ComparedSystem, lossy: Sequence[str]) -> ComparedSystem:
         f"{' '.join(lossy)}: removes case, width or white space, which then costs nothing: bits per character favour "
         "this model"
     )
-    return replace(system, measures=[replace(one, notes=[*one.notes, note]) for one in system.measures])
+    measures = [
+        one if one.kind == "minimal-pairs" else replace(one, notes=[*one.notes, note]) for one in system.measures
+    ]
+    return replace(system, measures=measures)
 
 
 def _lossy(run: Run) -> list[str]:
