@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import wenmai
+from wenmai.core.errors import SettingError
 from wenmai.runs.estimators import WenmaiClassifier
 
 TEXTS = ["a good and fine film", "good fun for all", "a fine story", "a bad film", "poor and dull", "a dull bad story"]
@@ -75,6 +76,12 @@ def test_labels_are_those_that_were_given(labels, classes):
 def test_labels_of_no_class_are_told(labels, message):
     with pytest.raises(ValueError, match=message):
         WenmaiClassifier("classifier", epochs=2).fit(TEXTS, labels)
+
+
+@pytest.mark.parametrize("name", ["quiet", "callback", "epoks"])
+def test_what_is_no_setting_is_told(name):
+    with pytest.raises(SettingError, match=f"classifier has no setting '{name}'"):
+        WenmaiClassifier("classifier", **{name: 1}).fit(TEXTS, LABELS)
 
 
 def test_settings_are_searched_in_pipelines():

@@ -330,6 +330,7 @@ def test_classes_that_are_not_those_of_the_model_are_noticed(content, run, tmp_p
             ({name: 1}, GIVEN, WANTED, f"'{name}' is no parameter or setting of FineTunedClassifier")
             for name in ("colour", "quiet", "task", "start")
         ],
+        ({"epoks": 1}, GIVEN, WANTED, "FineTunedClassifier; did you mean 'epochs'"),
         ({"mode": "half"}, GIVEN, WANTED, "mode='half': expected"),
         ({"class_weight": "even"}, GIVEN, WANTED, "class_weight='even': expected"),
         ({"max_length": 99}, GIVEN, WANTED, "more than the 12 tokens"),

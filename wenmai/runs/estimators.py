@@ -14,6 +14,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, ClassNamePrefixFeatures
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
+from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.core.registry import find_system
 from wenmai.runs.train import train
@@ -174,8 +175,10 @@ class WenmaiClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ignore
             SettingError: for an unknown setting, or a system that does not classify.
             ValueError: if there are not as many labels as texts, or fewer than two classes.
         """
-        if "classify" not in find_system(self.system).load().verbs:
+        task = find_system(self.system).load()
+        if "classify" not in task.verbs:
             raise SettingError(f"{self.system} does not classify texts; expected fasttext-supervised or classifier")
+        Recipe.build(self.system, task.sections, self.settings)  # other arguments of a training are none of its own
         texts = texts_of(X)
         self.classes_, numbers = numbered(self, texts, y)
         labelled = [(text, str(number)) for text, number in zip(texts, numbers.tolist(), strict=True)]

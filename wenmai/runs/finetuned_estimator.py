@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
 
 from wenmai.config.recipe import Recipe, is_setting, named_settings
+from wenmai.core.aliases import nearest_setting
 from wenmai.core.errors import FormatError, RunError, SettingError
 from wenmai.core.folder import read_json_object, writing_json
 from wenmai.core.registry import find_system
@@ -119,7 +120,8 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
         sections = find_system("finetuned-classification").load().sections
         for name, setting in zip(others, named_settings(sections, others), strict=True):
             if not is_setting(sections, setting):
-                raise SettingError(f"{name!r} is no parameter or setting of {type(self).__name__}")
+                hint = nearest_setting(name, [field.name for kind in sections.values() for field in fields(kind)])
+                raise SettingError(f"{name!r} is no parameter or setting of {type(self).__name__}{hint}")
 
     def fit(self, X: Sequence[Any], y: Any, sample_weight: Any = None) -> Self:  # noqa: ANN401  scikit-learn's names
         """Fine-tunes the encoder on texts or pairs of texts X [N], and labels y [N].
