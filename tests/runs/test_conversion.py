@@ -188,7 +188,7 @@ class TestConvertVerb:
             ("泥号\tni hao\tmuch\n", "line 1: 'much' is no number"),
             ("泥号\tni hao\tnan\n", "line 1: weight=nan"),
             ("泥号\tni hao\t1\t2\n", "line 1: has 4 columns; expected a word, and after tabs its reading"),
-            ("\tni hao\n", "line 1: "),
+            ("\tni hao\n", "line 1: '' has 0 characters"),
             ("泥号\tni hao\t1e300\n", "line 1: weight=1e+300 of '泥号': expected a number from -1e+06 to 1e+06"),
         ],
     )

@@ -294,7 +294,7 @@ def _weights(
     return weights
 
 
-def _numbers(name: str, given: Any) -> npt.NDArray[np.float64]:  # noqa: ANN401
+def _numbers(name: str, given: npt.ArrayLike) -> npt.NDArray[np.float64]:
     try:
         return np.asarray(given, np.float64)
     except (TypeError, ValueError):
