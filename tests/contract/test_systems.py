@@ -23,6 +23,7 @@ from wenmai.core.registry import find_system
 from wenmai.formats.format import formats
 from wenmai.runs.formats import export_run
 from wenmai.runs.train import Callback, train_recipe
+from wenmai.training.progress import Progress
 from wenmai.training.run import verify
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -139,6 +140,26 @@ def test_its_recipe_repeats_the_run_to_the_bit(system, train, tmp_path):
     assert again.recipe == whole.recipe
     assert_same(again, whole)
     assert random_states() == before
+
+
+class Ending(Progress):
+    """Says what a training is of, and ends it at its first record."""
+
+    def record(self, record):
+        raise KeyboardInterrupt
+
+
+def test_what_it_trains_on_is_said_in_chinese(system, train, tmp_path, capsys, monkeypatch):
+    if not type(find_system(system).load()).__module__.startswith("wenmai."):
+        pytest.skip("other packages speak as they like")
+    recipe = train(system).path / "recipe.yaml"
+    capsys.readouterr()
+    monkeypatch.setenv("WENMAI_LANG", "zh")
+    with pytest.raises(KeyboardInterrupt):
+        train_recipe(recipe, out=tmp_path / "run", callback=Ending())
+    (said,) = re.findall(f"^{system}：(.*) -> ", capsys.readouterr().err, re.MULTILINE)
+    english = set(re.findall("[a-z]+", re.sub(r"（.*?）", "", said)))  # in brackets are names
+    assert english <= {"cpu", "n"}, said
 
 
 def test_its_summary_says_how_it_ended(system, train):

@@ -367,15 +367,15 @@ class ContinualJob(NeuralJob):
     def facts(self) -> dict[str, Any]:
         """The sizes of data, vocabulary and model, the batches of the tasks by stage, and the effort."""
         table = self.stage_plan.table.T.tolist()
-        stages = ", ".join(
+        stages = "; ".join(
             f"{task.name} {'+'.join(map(str, counts))}" for task, counts in zip(self.tasks, table, strict=True)
         )
         marked = self._data.text.marked
         entities = f"{plural(marked.entities, 'place')} with an entity, " if marked and marked.entities else ""
         sizes = (
             f"{len(self._train):,} tokens, {len(self._valid):,} to validate on, {entities}vocabulary "
-            f"{self._data.tokenizer.vocab_size:,}, {self.parameters:,} parameters on {self.masked_model.device}; "
-            f"batches by stage: {stages}"
+            f"{self._data.tokenizer.vocab_size:,}, {self.parameters:,} parameters on {self.masked_model.device}, "
+            f"batches by stage ({stages})"
         )
         return {"sizes": sizes, **self.effort, "threads": self.threads, "stats": asdict(self._data.text.stats)}
 

@@ -163,7 +163,7 @@ class PinyinNgramJob(Job):
         """The sizes of the text."""
         stats = self._corpus.describe()["stats"]
         return {
-            "sizes": f"{stats['tokens']:,} words, {stats['types']:,} different ones, order {self.config.order}",
+            "sizes": f"{stats['tokens']:,} words, {stats['types']:,} different words, order {self.config.order}",
             "tokens": stats["tokens"],
             "vocabulary": len(self._words),
             "threads": 1,

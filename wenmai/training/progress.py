@@ -101,9 +101,13 @@ class Progress(Callback):
         effort = plural(facts["epochs"], "epoch")
         if facts.get("steps"):
             effort = say("{updates} or {epochs} at most", updates=plural(facts["steps"], "update"), epochs=effort)
-        effort += f", {plural(facts['threads'], 'thread')}"
-        sizes = ", ".join(map(say, facts["sizes"].split(", ")))
-        self._print(f"{facts['system']}: {sizes}; {effort} -> {run.path}")
+        comma = say(", ")
+        effort += f"{comma}{plural(facts['threads'], 'thread')}"
+        sizes = comma.join(map(say, facts["sizes"].split(", ")))
+        whole = say(
+            "{system}: {sizes}; {effort} -> {run}", system=facts["system"], sizes=sizes, effort=effort, run=run.path
+        )
+        self._print(whole)
         if facts["position"]:
             self._print("resumed from a checkpoint")
 
