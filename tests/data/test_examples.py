@@ -198,7 +198,7 @@ def test_scores_are_numbers(tmp_path):
     assert read(path, "regression") == [ScoredExample("a", "b", 3.5)]
     path = written(tmp_path / "stars.csv", "review,stars\nfine,4\n")
     assert read(path, "regression") == [ScoredExample("fine", None, 4.0)]
-    for bad in ("nan", "1e999", "four"):
+    for bad in ("nan", "1e999", "four", "1_000"):
         written(path, f"review,stars\nfine,{bad}\n")
         with pytest.raises(CorpusError, match=f"line 2: stars is '{bad}'; expected a number"):
             read(path, "regression")

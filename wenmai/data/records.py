@@ -181,7 +181,7 @@ def _number(value: Any, name: str) -> float:  # noqa: ANN401  any JSON
     if value is None or (isinstance(value, str) and not value.strip()):
         raise Unlabelled(f"has no {name}")
     try:
-        number = math.nan if isinstance(value, bool) else float(value)
+        number = math.nan if isinstance(value, bool) or "_" in str(value) else float(value)  # not 1_000, as in Python
     except (ValueError, TypeError, OverflowError):
         number = math.nan
     if not math.isfinite(number):

@@ -195,6 +195,6 @@ def labels_apart(kinds: Sequence[int]) -> list[bool]:
 
 def _is_number(cell: str) -> bool:
     try:
-        return math.isfinite(float(cell))
+        return "_" not in cell and math.isfinite(float(cell))
     except ValueError:
         return False
