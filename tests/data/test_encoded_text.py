@@ -266,6 +266,15 @@ def test_a_copy_has_the_same_documents(tmp_path, monkeypatch, config):
         assert documents(copied, cutter) == documents(direct, cutter) == [["A", "a b.", "b"], ["C c"], ["中文"]]
 
 
+@pytest.mark.parametrize("space", ["", " ", "\t \t", "\u3000"])
+def test_a_copy_has_the_documents_of_tags_around_white_space(space):
+    cutter = bytes_cutter()
+    tagged = ['<doc id="1">', space, "a", space, "b", space, "</doc>", '<doc id="2">', space, "c", "</doc>"]
+    with readable_twice(Corpus.of(iter(tagged)), LinesConfig()) as (corpus, reading):
+        found = documents(encode_text(corpus, cutter, reading), cutter)
+    assert [[line for line in document if line.strip()] for document in found] == [["a", "b"], ["c"]]
+
+
 def test_texts_from_memory_are_lines_and_blank_ones_end_documents():
     cutter = bytes_cutter()
     for items in (["a", "b", "", "c"], [["a"], ["b"], [], ["c"]]):

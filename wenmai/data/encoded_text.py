@@ -263,7 +263,7 @@ def readable_twice(
             read, inside = CorpusStats() if stats is None else stats, False
             for line in corpus.lines(config.text, stats=read):
                 if read.documents and not inside:
-                    if not line.text:
+                    if line.ends and not line.text.strip():
                         continue
                     file.write("\n" if line.begins_document else "")
                 file.write(line.text + "\n" if line.ends else line.text)
