@@ -205,7 +205,7 @@ def test_classes_that_are_not_those_of_the_model_are_noticed(content, run, tmp_p
         ({}, np.array("a b"), WANTED, "expected a sequence of texts"),
         *[
             ({name: 1}, GIVEN, WANTED, f"'{name}' is no parameter or setting of FineTunedClassifier")
-            for name in ("colour", "quiet", "task", "start")
+            for name in ("colour", "quiet", "task", "start", "fit", "predict_proba", "model_", "_recipe")
         ],
         ({"epoks": 1}, GIVEN, WANTED, "FineTunedClassifier; did you mean 'epochs'"),
         ({"mode": "half"}, GIVEN, WANTED, "mode='half': expected"),

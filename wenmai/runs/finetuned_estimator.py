@@ -96,6 +96,8 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
         self.seed = seed
         self.device = device
         self.out = out
+        # Others are checked by ``fit``, as in all of scikit-learn; these it would not find, or not be found.
+        self._require_known([name for name in settings if name.strip("_") != name or hasattr(type(self), name)], ())
         self.__dict__.update(settings)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
