@@ -269,6 +269,26 @@ def test_a_vocabulary_without_a_special_token_is_refused(tmp_path, missing):
         begin(tmp_path, file=str(tmp_path / "vocab.txt"), kind="bpe", vocab_size=8000, min_count=None)
 
 
+@pytest.mark.parametrize("segments", [0, 1])
+def test_pairs_of_a_network_that_tells_no_segments_apart(tmp_path, segments):
+    job = begin(tmp_path, segments=segments)
+    made, labels = job._tensors(job.plan(0)[0], job._train)
+    assert made.segments is None
+    losses = job.loss(job.module, job.plan(0)[0], 0)
+    assert losses["pair"].targets == len(labels)
+
+
+@pytest.mark.parametrize("name", ["max_length", "short_length"])
+@pytest.mark.parametrize("kind", ["next", "order"])
+def test_pairs_need_room_for_two_texts(tmp_path, name, kind):
+    chosen = {"pairs": kind, "max_length": 12, "short_length": None, "short_share": 0.9}
+    if name == "short_length":
+        chosen["short_share"] = 0.5
+    with pytest.raises(SettingError, match=f"{name}=4 has no room for pairs={kind}: .* set at least 5"):
+        begin(tmp_path, **chosen | {name: 4})
+    assert begin(tmp_path, **chosen | {name: 5}, short_pairs=1).plan(0)
+
+
 def test_pairs_need_documents(tmp_path):
     text = TEXTS["documents.txt"]["enough"]
     with pytest.raises(CorpusError, match=r"^the text is one document"):

@@ -45,6 +45,7 @@ _VALIDATION_TOKENS = 250_000
 _PARTS = 1_000_000  # of an epoch, the unit of phases
 _VALIDATION_DRAW = 0xE7A1  # the same sequences and masks at every evaluation
 _CAUSAL_DRAW = 0xCA05  # keeps the choice of batches apart from other draws of the seed
+_SHORTEST_PAIR = 5  # tokens: a text, another one, and the special ones around them
 
 Ints = npt.NDArray[np.int64]
 
@@ -228,7 +229,7 @@ class MaskedJob(NeuralJob):
         made = self._maker(
             rows,
             keys=keys,
-            segments=segments if paired else None,
+            segments=segments if paired and self.model.config.segments > 1 else None,  # one: all are of it
             sequences=pieces if several else None,
             positions=positions if several else None,
             asked=[np.arange(len(row)) == 0 for row in rows] if paired else None,  # [CLS]
@@ -371,6 +372,12 @@ def _require_fitting(objective: MaskedConfig, config: BertConfig) -> None:
         )
     if (objective.short_length or 0) > config.max_length:
         raise SettingError(f"short_length={objective.short_length} is more than max_length={config.max_length}")
+    for name, length in (("short_length", objective.short_length), ("max_length", config.max_length)):
+        if objective.pairs != "none" and (length or _SHORTEST_PAIR) < _SHORTEST_PAIR:
+            raise SettingError(
+                f"{name}={length} has no room for pairs={objective.pairs}: two texts and three special tokens; set at "
+                f"least {_SHORTEST_PAIR}"
+            )
 
 
 def refuse_untrained(config: BertConfig, trained: Sequence[str]) -> None:
