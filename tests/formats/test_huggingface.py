@@ -363,6 +363,7 @@ def test_tensor_files_that_are_cut_short_or_claim_too_much(folder):
         ),
         ({"weight_map": {"transformer.wte.weight": "../good.safetensors"}}, "which is not a file of the folder"),
         ({"weight_map": {"transformer.wte.weight": 3}}, "names '3', which is not a file"),
+        ({"weight_map": {"transformer.wte.weight": 999 * "x"}}, "names 'x+', which is not a file"),
         ({"weight_map": {"transformer.wte.weight": "tokenizer.json"}}, "is not a whole safetensors file"),
     ],
 )

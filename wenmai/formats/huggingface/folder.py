@@ -146,8 +146,9 @@ def _files(folder: Path) -> list[Path]:
     named = read_json_object(index).get("weight_map")
     if not isinstance(named, dict) or not named:
         raise FormatError(f"{index}: has no weight_map, the file of each tensor")
+    there = {path.name for path in folder.iterdir() if path.is_file()}
     for name in (files := sorted(set(map(str, named.values())))):
-        if Path(name).name != name or not (folder / name).is_file():
+        if name not in there:
             raise FormatError(f"{index}: names {name!r}, which is not a file of the folder")
     return [folder / name for name in files]
 
