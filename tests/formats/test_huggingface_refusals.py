@@ -32,7 +32,7 @@ def folder(good, tmp_path):
         ({"position_embedding_type": "relative_key"}, "position_embedding_type='relative_key': .* has 'absolute'"),
         ({"is_decoder": True}, "is_decoder=True: an encoder here has False"),
         ({"add_cross_attention": True}, "add_cross_attention=True"),
-        ({"pruned_heads": {"0": [1]}}, "pruned_heads: an encoder here has all heads"),
+        ({"pruned_heads": {"0": [1]}}, "pruned_heads: a model here has all heads"),
         ({"quantization_config": {"bits": 8}}, "quantization_config: its numbers are packed"),
         ({"auto_map": {"AutoModel": "x--y.Z"}}, "auto_map: its equations are those of a program"),
         ({"hidden_act": "mish"}, "hidden_act='mish': an encoder here has one of gelu, .* relu, silu"),

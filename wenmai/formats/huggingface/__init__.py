@@ -34,6 +34,11 @@ EncoderFamily = Literal["auto", "bert", "ernie", "roberta", "electra", "distilbe
 _log = logging.getLogger(__name__)
 
 _FAMILIES = (gpt.FAMILY, bert.FAMILY)
+_FOREIGN = {
+    "pruned_heads": "a model here has all heads",
+    "quantization_config": "its numbers are packed; save the model in float32",
+    "auto_map": "its equations are those of a program, which is never run",
+}  # key to why a folder that has it is not read
 _SHORTEST = 8  # tokens that a fine-tuned model reads
 _READING = ("keep", "stride", "answer_length", "n_best")  # settings that transformers has no place for
 
@@ -108,6 +113,8 @@ def _read(folder: Path) -> tuple[Family, Pretrained]:
     content = read_json_object(folder / CONFIG)
     for family in _FAMILIES:
         if content.get("model_type") in family.types:
+            for key in filter(content.get, _FOREIGN):
+                raise FormatError(f"{folder / CONFIG}: {key}: {_FOREIGN[key]}")
             found, embedding = family.read(folder, content), read_embedding(whole)
             if embedding is not None and (embedding.get("max_length") or 0) >= found.module.config.max_length:
                 del embedding["max_length"]

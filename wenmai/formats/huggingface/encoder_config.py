@@ -26,11 +26,6 @@ SPELLINGS: "dict[ActivationName, tuple[str, ...]]" = {
 """Our activation to its names there, the one that is written first."""
 
 _REQUIRED = {"position_embedding_type": "absolute", "is_decoder": False, "add_cross_attention": False}
-_FOREIGN = {
-    "pruned_heads": "an encoder here has all heads",
-    "quantization_config": "its numbers are packed; save the model in float32",
-    "auto_map": "its equations are those of a program, which is never run",
-}  # key to why a folder that has it is not read
 _SHORTEST = 4  # of BertConfig.max_length
 
 
@@ -76,9 +71,6 @@ def read_config(path: Path, content: Mapping[str, Any], form: Form, places: Mapp
     for key, value in _REQUIRED.items():
         if content.get(key, value) not in (value, None):
             raise FormatError(f"{path}: {key}={content[key]!r}: an encoder here has {value!r}, nothing else")
-    for key, reason in _FOREIGN.items():
-        if content.get(key):
-            raise FormatError(f"{path}: {key}: {reason}")
     sizes = {ours: content.get(key, usual) for ours, (key, usual) in form.sizes.items()}
     for ours, value in sizes.items():
         if type(value) is not int or value < 1:

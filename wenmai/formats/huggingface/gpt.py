@@ -236,8 +236,6 @@ def _config(path: Path, content: Mapping[str, Any], form: _Form) -> tuple["GptCo
     epsilon = content.get("layer_norm_epsilon", 1e-5)
     if type(epsilon) not in (int, float) or not 0 < epsilon < 1:
         raise FormatError(f"{path}: layer_norm_epsilon={epsilon!r}: expected a number between 0 and 1")
-    if content.get("pruned_heads"):
-        raise FormatError(f"{path}: pruned_heads: a gpt here has all heads")
     rates = {key: content.get(key, 0.1) for key in ("resid_pdrop", "attn_pdrop")}
     for key, value in rates.items():
         if type(value) not in (int, float) or not 0 <= value < 1:
