@@ -235,6 +235,8 @@ class FineTuneConfig:
         lora = self.lora_rank, self.lora_alpha, self.lora_dropout, self.lora_targets
         if self.mode != "lora" and lora != (_LORA_RANK, _LORA_ALPHA, 0.0, _LORA_TARGETS):
             raise SettingError(f"settings of lora have no effect with mode={self.mode}; add mode=lora")
+        if not self.lora_targets:
+            raise SettingError("lora_targets names no projection; name some, or leave it out")
         if self.mode not in ("full", "top") and (self.layer_decay != 1 or self.unfreeze is not None):
             raise SettingError(
                 f"layer_decay and unfreeze are for layers that learn, and mode={self.mode} trains none; leave them out"

@@ -71,6 +71,7 @@ def test_settings_of_other_tasks_are_refused(begin):
         ),
         ("classification", "gpt", {"lm_weight": 0, "mode": "frozen"}, "lm_weight=0 has no effect with mode=frozen"),
         ("pair", "elmo", {"both_orders": True}, "both_orders has no effect on an encoder that reads two texts one by"),
+        ("classification", "bert", {"mode": "lora", "lora_targets": ""}, "lora_targets names no projection; name some"),
     ],
 )
 def test_settings_that_the_encoder_does_not_heed_are_refused(begin, task, start, settings, message):
