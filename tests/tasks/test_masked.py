@@ -289,6 +289,15 @@ def test_pairs_need_room_for_two_texts(tmp_path, name, kind):
     assert begin(tmp_path, **chosen | {name: 5}, short_pairs=1).plan(0)
 
 
+def test_heads_that_a_continued_network_lacks_come_with_a_new_model(tmp_path):
+    for settings, said in (
+        ({"pairs": "next"}, "pairs=next needs the head pair; train a new model with heads=mlm,pair pooler=tanh"),
+        ({"heads": ("replaced",)}, "heads=replaced cannot predict masked tokens; train a new model with heads=mlm"),
+    ):
+        with pytest.raises(SettingError, match=said):
+            begin(tmp_path, start="runs/imported", **PLAIN | settings)
+
+
 def test_pairs_need_documents(tmp_path):
     text = TEXTS["documents.txt"]["enough"]
     with pytest.raises(CorpusError, match=r"^the text is one document"):

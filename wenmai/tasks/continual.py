@@ -139,7 +139,9 @@ class ContinualJob(NeuralJob):
         if not self.stages.tasks:
             raise SettingError("tasks names no task; name some, or leave it out")
         if "mlm" not in config.heads:
-            raise SettingError(f"heads={','.join(config.heads)} cannot predict masked tokens; add mlm")
+            raise SettingError(
+                f"heads={','.join(config.heads)} cannot predict masked tokens; train a new model with heads=mlm"
+            )
         if config.shifted:
             raise SettingError(
                 "tasks ask for tokens and classes at the same places; leave out shifted, or start from a run without it"

@@ -363,9 +363,13 @@ def _require_fitting(objective: MaskedConfig, config: BertConfig) -> None:
         SettingError: if they do not.
     """
     if "mlm" not in config.heads:
-        raise SettingError(f"heads={','.join(config.heads)} cannot predict masked tokens; add mlm")
+        raise SettingError(
+            f"heads={','.join(config.heads)} cannot predict masked tokens; train a new model with heads=mlm"
+        )
     if objective.pairs != "none" and "pair" not in config.heads:
-        raise SettingError(f"pairs={objective.pairs} needs the head pair; add heads=mlm,pair pooler=tanh")
+        raise SettingError(
+            f"pairs={objective.pairs} needs the head pair; train a new model with heads=mlm,pair pooler=tanh"
+        )
     if objective.causal and not config.shifted:
         raise SettingError(
             f"causal={objective.causal:g}: a token that predicts itself reads what it should say; add shifted=true"
