@@ -268,6 +268,8 @@ def test_the_text_before_counts(model):
     assert model.begin("我在北京。") == model.begin("")
     alone, after = model.convert(["xian"])[0][0], model.convert(["xian"], context="我在")[0][0]
     assert alone != after
+    with pytest.raises(CorpusError, match="lone surrogate"):
+        model.convert(["xian"], context="\udcff")
 
 
 def test_fuzzy_sounds_are_taken_for_each_other(model):

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import CorpusError, SettingError
 from wenmai.text.segment import (
     LINE_END,
     places_before_spacing,
@@ -40,6 +40,11 @@ def test_each_segmenter(name: str, text: str, tokens: list[str] | None) -> None:
 
 def test_words_keep_combining_marks_and_joiners() -> None:
     assert segmenter("words").tokens("हिन्दी e\u0301tat می\u200cخواهم") == ["हिन्दी", "e\u0301tat", "می\u200cخواهم"]
+
+
+def test_half_a_character_is_no_chinese_word() -> None:
+    with pytest.raises(CorpusError, match=r"a text has the lone surrogate '.udcff' at character 1"):
+        segmenter("chinese").tokens("我\udcff")
 
 
 @pytest.mark.parametrize("name", NAMES)

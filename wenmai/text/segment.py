@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from wenmai.core.errors import SettingError, nearest_name
+from wenmai.text.encodable import explaining
 from wenmai.text.unspaced import find_unspaced
 
 __all__ = [
@@ -177,7 +178,8 @@ def _chinese() -> Segmenter:
     import rjieba
 
     def tokens(text: str) -> list[str]:
-        pieces = rjieba.cut(text.replace("\r\n", "\n"))  # otherwise the two are one token
+        with explaining([text]):
+            pieces = rjieba.cut(text.replace("\r\n", "\n"))  # otherwise the two are one token
         return [LINE_END if piece == "\n" else piece for piece in pieces if piece == "\n" or not piece.isspace()]
 
     def separates(character: str) -> bool:
