@@ -238,6 +238,7 @@ def test_types_that_a_tagger_never_tags_are_said(runs, caplog):
     [
         (b" \n", "has no words"),
         (b"a\n\xff b\n", "line 2: is not UTF-8"),
+        ("a\nb\n".encode("utf-16-le"), "line 1: has a NUL, which no text has"),
         (b"1|t|a\n1|x|b\n", "line 2"),
         (b"\x1f\x8b\x08broken", "is damaged"),
     ],

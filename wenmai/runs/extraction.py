@@ -147,10 +147,14 @@ def _text(name: str, path: Path | None) -> str:
     if len(content) > _MOST_TEXT:
         raise CorpusError(f"{name}: is larger than {_MOST_TEXT >> 20} MiB; one document a file is expected")
     try:
-        return content.decode("utf-8").removeprefix("\ufeff")
+        text = content.decode("utf-8")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         raise CorpusError(f"{name}: line {line}: is not UTF-8; convert the text first") from None
+    if "\0" in text:
+        number = text.partition("\0")[0].count("\n") + 1
+        raise CorpusError(f"{name}, line {number}: has a NUL, which no text has; check that this is UTF-8")
+    return text.removeprefix("\ufeff")
 
 
 def document_of_text(text: str, tagger: "Tagger", *, title: str = "") -> RelationDocument:
