@@ -155,6 +155,9 @@ class TestOtherConverters:
         alone.type("woaibeijing")
         usual = model.session()
         assert [one.text for one in alone.candidates] == [one.text for one in usual.type("woaibeijing")]
+        for weight in (-1.0, float("nan"), float("inf")):
+            with pytest.raises(SettingError, match=f"weight={weight}: expected a number from 0 to 1e[+]06"):
+                JoinedConverter(syllables(), model, weight=weight)
 
     def test_the_context_is_read_by_the_encoder(self):
         one, other = (syllables().session(context=text) for text in ("", "我你好"))

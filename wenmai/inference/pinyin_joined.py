@@ -17,6 +17,7 @@ from wenmai.inference.conversion import Candidate
 from wenmai.inference.pinyin_model import PinyinModel
 from wenmai.inference.pinyin_ngram import CharacterScores, PinyinNgramModel
 from wenmai.inference.pinyin_numbers import UNKNOWN
+from wenmai.inference.user_words import MOST_WEIGHT
 from wenmai.measures.conversion import edit_distance
 from wenmai.text.pinyin.letters import fuzzy_pairs
 
@@ -40,12 +41,14 @@ class JoinedConverter:
         weight: λ, what the log-probabilities of the network are multiplied with.
 
     Raises:
-        SettingError: if the two are other models.
+        SettingError: if the two are other models, or the weight makes no sense.
     """
 
     def __init__(self, network: Any, ngrams: Any, *, weight: float = 1.0) -> None:  # noqa: ANN401  checked here
         if not isinstance(network, PinyinModel) or not isinstance(ngrams, PinyinNgramModel):
             raise SettingError("a run of pinyin is joined with one of pinyin-ngram; name one of each")
+        if not 0 <= weight <= MOST_WEIGHT:
+            raise SettingError(f"weight={weight}: expected a number from 0 to {MOST_WEIGHT:g}")
         self.network, self.ngrams, self.weight = network, ngrams, weight
 
     @cached_property
