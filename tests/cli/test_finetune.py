@@ -376,7 +376,7 @@ def test_the_settings_of_a_task_are_listed(shell):
     assert "--crf" in shell("finetune", "--help", "--task", "tagging").out
 
 
-def test_published_settings_are_a_preset(shell, tune):
+def test_published_settings_are_a_preset(shell, tune, base):
     run = tune("classification", "--preset", "ernie-chnsenticorp", "--max-length", "12")
     sections = wenmai.Run(shell.folder / run).recipe.sections
     train = sections["train"]
@@ -386,7 +386,7 @@ def test_published_settings_are_a_preset(shell, tune):
     given = ("finetune", run, "classes.tsv", "--preset", "ernie-xnli")
     assert "preset=ernie-xnli is for pair, not for" in shell(*given, "--task", "classification", code=2).err
     assert "no column has a usual name for the first text" in shell(*given, "--max-length", "12", code=3).err
-    error = shell("finetune", run, "classes.tsv", "--preset", "ernie-lcmqc", code=2).err
+    error = shell("finetune", base, "classes.tsv", "--preset", "ernie-lcmqc", code=2).err
     assert "no preset is called 'ernie-lcmqc'; did you mean 'ernie-lcqmc'?" in error
 
 

@@ -16,7 +16,7 @@ from wenmai.data.examples import open_train_and_valid
 from wenmai.data.records import without_empty_end
 from wenmai.runs.planning import plan, require_same
 from wenmai.runs.train import resume, train
-from wenmai.runs.tuning_presets import PRESETS, preset_of
+from wenmai.runs.tuning_presets import preset_of
 from wenmai.tasks.task import Opened
 from wenmai.training.callback import Callback
 from wenmai.training.run import RECIPE, Run
@@ -145,18 +145,20 @@ def finetune(
             otherwise.
     """
     start = Run.of(run)
-    if task is None and preset is not None and preset in PRESETS:
-        task = PRESETS[preset].task
+    usual = None if preset is None else preset_of(preset)
+    if task is None and usual is not None:
+        task = usual.task
     system = _PREFIX + _task(task, data, start)
     if not find_system(system).load().starts_from(start.task):
         raise SettingError(
             f"{start.path}: a {start.recipe.system} run has no encoder that can be fine-tuned; start from a run of "
             "bert, gpt or elmo, or import an encoder"
         )
-    if preset is not None:
+    if usual is not None:
+        if system != _PREFIX + usual.task:
+            raise SettingError(f"preset={preset} is for {usual.task}, not for {task}; leave it out, or set --task")
         own = {name.rpartition(".")[2] for name in settings}
-        usual = preset_of(preset, system.removeprefix(_PREFIX))
-        settings = {name: value for name, value in usual.items() if name not in own} | settings
+        settings = {name: value for name, value in usual.settings.items() if name not in own} | settings
     if seeds == 1:
         return train(system, data, out=out, start=start.path, callback=callback, quiet=quiet, **settings)
     if seeds < 1:

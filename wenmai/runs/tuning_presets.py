@@ -48,14 +48,12 @@ PRESETS: Mapping[str, TuningPreset] = {
 """The presets by name: those of the scripts that were released with ERNIE 1.0."""
 
 
-def preset_of(name: str, task: str) -> Mapping[str, Any]:
-    """Returns the settings of a preset.
+def preset_of(name: str) -> TuningPreset:
+    """Returns a preset.
 
     Raises:
-        SettingError: if none has this name, or it is for another task.
+        SettingError: if none has this name.
     """
     if name not in PRESETS:
         raise SettingError(f"no preset is called {name!r}{nearest_name(name, PRESETS)}; there are {', '.join(PRESETS)}")
-    if PRESETS[name].task != task:
-        raise SettingError(f"preset={name} is for {PRESETS[name].task}, not for {task}; leave it out, or set --task")
-    return PRESETS[name].settings
+    return PRESETS[name]
