@@ -275,6 +275,14 @@ def test_runs_of_one_system_are_named_by_folder(runs, tmp_path):
         wenmai.compare([copy, copy], out=tmp_path / "report")
 
 
+@pytest.mark.parametrize("stages", [3, {"first": [1], "second": [1, 2]}])
+def test_a_run_whose_facts_were_edited_is_named(runs, tmp_path, stages):
+    summary = shutil.copytree(runs[0], tmp_path / "copy") / "summary.json"
+    summary.write_text(json.dumps(json.loads(summary.read_text()) | {"stages": stages}))
+    with pytest.raises(RunError, match=r"copy: summary.json, corpus.json, metrics.jsonl: one of them is damaged"):
+        wenmai.compare([summary.parent], out=tmp_path / "report")
+
+
 def test_what_cannot_be_compared(runs, tmp_path):
     with pytest.raises(RunError, match="nothing to compare"):
         wenmai.compare([], out=tmp_path)

@@ -20,7 +20,7 @@ from wenmai.runs.overlap import seen_in_training
 from wenmai.runs.report import write_report
 from wenmai.training.callback import Callback
 from wenmai.training.progress import following
-from wenmai.training.run import RECIPE, Run
+from wenmai.training.run import CORPUS, METRICS, RECIPE, SUMMARY, Run
 
 __all__ = ["compare", "described", "distinct_names", "require_no_run", "written"]
 
@@ -119,23 +119,29 @@ def require_no_run(folder: Path) -> None:
 
 def _describe(name: str, run: Run) -> ComparedSystem:
     summary = run.summary
-    return ComparedSystem(
-        name=name,
-        label=find_system(run.recipe.system).summary,
-        run=str(run.path),
-        settings=_facts(changed_settings(run.recipe)),
-        loss_kind=str(summary.get("objective", "")),
-        curve=_curve(run.records),
-        words_per_second=summary.get("words_per_second"),
-        seconds=summary.get("seconds"),
-        peak_memory_bytes=summary.get("peak_memory_bytes"),
-        size_bytes=run.model_bytes,
-        corpus_bytes=sum(source.get("bytes", 0) for source in run.corpus.get("sources", ())) or None,
-        vocabulary=summary.get("vocabulary"),
-        parameters=summary.get("parameters"),
-        by_task=metrics_by_task(run.records),
-        stages=stage_starts(summary.get("stages") or {}, max((one["position"] for one in run.records), default=0)),
-    )
+    try:
+        return ComparedSystem(
+            name=name,
+            label=find_system(run.recipe.system).summary,
+            run=str(run.path),
+            settings=_facts(changed_settings(run.recipe)),
+            loss_kind=str(summary.get("objective", "")),
+            curve=_curve(run.records),
+            words_per_second=summary.get("words_per_second"),
+            seconds=summary.get("seconds"),
+            peak_memory_bytes=summary.get("peak_memory_bytes"),
+            size_bytes=run.model_bytes,
+            corpus_bytes=sum(source.get("bytes", 0) for source in run.corpus.get("sources", ())) or None,
+            vocabulary=summary.get("vocabulary"),
+            parameters=summary.get("parameters"),
+            by_task=metrics_by_task(run.records),
+            stages=stage_starts(summary.get("stages") or {}, max((one["position"] for one in run.records), default=0)),
+        )
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        files = ", ".join((SUMMARY, CORPUS, METRICS))
+        raise RunError(
+            f"{run.path}: {files}: one of them is damaged ({error}); copy the run again, or train again"
+        ) from None
 
 
 def _curve(records: Sequence[Mapping[str, Any]]) -> list[CurvePoint]:
