@@ -231,6 +231,8 @@ def test_an_index_says_what_is_wrong_with_a_question(runs, tmp_path):
     bert = runs / "bert"
     with pytest.raises(SettingError, match="the word 'tree' is not in the sentence; its words are The, bank"):
         nearest_in_context(bert, "The bank", "tree")
+    with pytest.raises(SettingError, match="the sentence ' ' has no words"):
+        nearest_in_context(bert, " ", "tree")
     with pytest.raises(SettingError, match=r"occurs 2 times in 'bank a bank' \(1 at character 1, 2 at character 8\)"):
         nearest_in_context(bert, "bank a bank", "bank")
     assert nearest_in_context(bert, "bank a bank", "bank", occurrence=2, topn=1)

@@ -40,6 +40,7 @@ __all__ = [
     "has_words_in_context",
     "index",
     "index_settings",
+    "mean_states",
     "nearest_in_context",
     "occurrence_settings",
     "reader_for",
@@ -268,6 +269,8 @@ def _the_span(text: str, word: str, segment: Any, occurrence: int | None) -> tup
     spans = spans_of(text, word, segment)
     if not spans:
         words = ", ".join(text[low:high] for low, high in token_spans(text, segment)[:30])
+        if not words:
+            raise SettingError(f"the sentence {text[:60]!r} has no words; give one that has the word {word!r}")
         raise SettingError(f"the word {word!r} is not in the sentence; its words are {words}")
     if occurrence is None and len(spans) > 1:
         places = ", ".join(
