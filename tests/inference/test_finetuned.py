@@ -176,6 +176,7 @@ def test_numbers_are_written_with_the_digits_that_tell_texts_apart(trained):
         (17.0, 1_700_000_028.98765, "1700000028.9876"),
         (1e-4, 0.00123456789, "0.001234568"),
         (1e9, 2.5, "2.5"),
+        (1e-320, 4.0345678, "4.03457"),
     ):
         model.numbers["deviation"] = deviation
         assert model.written(value) == written

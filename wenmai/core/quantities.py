@@ -28,7 +28,8 @@ def plural(number: int, name: str) -> str:
 
 def to_scale(value: float, scale: float, digits: int) -> str:
     """Returns a number with as many digits as show differences of a scale with so many of them."""
-    more = math.log10(abs(value) / scale) if abs(value) > scale > 0 else 0.0
+    share = abs(value) / scale if scale > 0 else 0.0
+    more = math.log10(share) if 1 < share < math.inf else 0.0
     return f"{value:.{min(17, digits + math.floor(more))}g}"
 
 
