@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import wenmai
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, WenmaiError
 from wenmai.runs.estimators import WenmaiClassifier
 
 TEXTS = ["a good and fine film", "good fun for all", "a fine story", "a bad film", "poor and dull", "a dull bad story"]
@@ -110,3 +110,16 @@ def test_what_is_no_classifier_or_no_text_is_refused():
         WenmaiClassifier("classifier").fit(TEXTS, ["a"] * len(TEXTS))
     with pytest.raises(AttributeError, match="no probabilities"):
         WenmaiClassifier("classifier", method="perceptron", epochs=2).fit(TEXTS, LABELS).predict_proba(["good"])
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), OSError(28, "No space left on device"), MemoryError()], ids=repr
+)
+def test_a_training_in_a_folder_that_is_gone_is_not_to_be_resumed(error, monkeypatch):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr("wenmai.training.records.RecordFile.__call__", fail)
+    with pytest.raises((KeyboardInterrupt, WenmaiError)) as stopped:
+        WenmaiClassifier(**SMALL["fasttext-supervised"]).fit(TEXTS, LABELS)
+    assert "resume" not in " ".join([str(stopped.value), *getattr(stopped.value, "__notes__", [])])

@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from wenmai.config.recipe import Recipe
@@ -21,6 +20,7 @@ from wenmai.fasttext.errors import FastTextError, value_errors
 from wenmai.fasttext.model import FastTextModel
 from wenmai.models.fasttext import END_OF_LINE, FastText, FastTextClassifierConfig
 from wenmai.runs.autotune import autotune
+from wenmai.runs.explaining import passing_folder
 from wenmai.runs.train import Callback, train
 from wenmai.training.records import Record, StepRecord
 from wenmai.training.run import Run
@@ -75,8 +75,8 @@ def classifier(args: Mapping[str, Any], given: set[str]) -> FastTextModel:
     path, progress = _input(args), _Progress(args["verbose"])
     for sentence in without_effect(args, given):
         progress.note(sentence)
-    with _training_on(path), TemporaryDirectory(prefix="wenmai-") as folder:
-        out = Path(folder) / "run"
+    with _training_on(path), passing_folder() as folder:
+        out = folder / "run"
         if valid := args["autotuneValidationFile"]:
             frozen = settings_of_supervised({**{name: args[name] for name in given}, "loss": args["loss"]})
             run = autotune(str(path), valid=str(valid), out=out, callback=progress, **_tuning(args, progress), **frozen)
@@ -92,11 +92,11 @@ def word_vectors(args: Mapping[str, Any], given: set[str]) -> FastTextModel:
     args = {**args, "autotuneValidationFile": ""}
     for sentence in without_effect(args, given):
         progress.note(sentence)
-    with _training_on(path), TemporaryDirectory(prefix="wenmai-") as folder:
-        text = Path(folder) / "text"
+    with _training_on(path), passing_folder() as folder:
+        text = folder / "text"
         _prepare(path, text, str(args["label"]).encode())
         settings = settings_of_unsupervised(args)
-        run = train("fasttext", str(text), out=Path(folder) / "run", callback=progress, **settings)
+        run = train("fasttext", str(text), out=folder / "run", callback=progress, **settings)
         progress.end()
         return _finished(run, args)
 

@@ -3,7 +3,6 @@
 The door for users is :mod:`wenmai.sklearn`.
 """
 
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -17,6 +16,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.core.registry import find_system
+from wenmai.runs.explaining import passing_folder
 from wenmai.runs.train import train
 from wenmai.training.run import Run
 
@@ -182,8 +182,8 @@ class WenmaiClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ignore
         texts = texts_of(X)
         self.classes_, numbers = numbered(self, texts, y)
         labelled = [(text, str(number)) for text, number in zip(texts, numbers.tolist(), strict=True)]
-        with tempfile.TemporaryDirectory(prefix="wenmai-") as folder:
-            run = train(self.system, labelled, out=self.out or Path(folder) / "run", quiet=True, **self.settings)
+        with passing_folder() as folder:
+            run = train(self.system, labelled, out=self.out or folder / "run", quiet=True, **self.settings)
             self.model_ = run.model
         return self
 

@@ -1,5 +1,6 @@
 """What a training says when it cannot go on: why, and how to continue it."""
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -7,7 +8,20 @@ from pathlib import Path
 from wenmai.core.errors import RunError, TrainingError, is_out_of_memory, shell_path
 from wenmai.training.run import Run
 
-__all__ = ["explaining", "how_to_continue", "writable"]
+__all__ = ["explaining", "how_to_continue", "passing_folder", "writable"]
+
+_passing: set[Path] = set()
+
+
+@contextmanager
+def passing_folder() -> Iterator[Path]:
+    """Makes a folder for the block alone: a training in it cannot be continued, and says no such thing."""
+    with tempfile.TemporaryDirectory(prefix="wenmai-") as name:
+        _passing.add(folder := Path(name))
+        try:
+            yield folder
+        finally:
+            _passing.discard(folder)
 
 
 @contextmanager
@@ -24,23 +38,29 @@ def writable(folder: Path) -> Iterator[None]:
 @contextmanager
 def explaining(run: Run) -> Iterator[None]:
     """Adds how to continue after an interrupt, with a full disk or with too little memory."""
+    again = how_to_continue(run.path)
     try:
         yield
     except KeyboardInterrupt as error:
-        error.add_note(how_to_continue(run.path))
+        if again:
+            error.add_note(again)
         raise
     except (MemoryError, RuntimeError, OSError) as error:
         if is_out_of_memory(error):
+            if not again:
+                raise TrainingError(
+                    f"{run.path}: not enough memory; train anew with a smaller model, vocabulary or batch"
+                ) from None
             raise TrainingError(
-                f"{run.path}: not enough memory; when more is free, {how_to_continue(run.path)}; otherwise train anew "
-                "with a smaller model, vocabulary or batch"
+                f"{run.path}: not enough memory; when more is free, {again}; otherwise train anew with a smaller "
+                "model, vocabulary or batch"
             ) from None
         if not isinstance(error, OSError):
             raise
         problem = f"{run.path}: cannot be written ({error.strerror or error})"
-        raise RunError(f"{problem}; when that is solved, {how_to_continue(run.path)}") from None
+        raise RunError(f"{problem}; when that is solved, {again}" if again else problem) from None
 
 
 def how_to_continue(folder: Path) -> str:
-    """Returns the command, in words."""
-    return f"`wenmai resume {shell_path(folder)}` continues it"
+    """Returns the command, in words; nothing if the folder will be gone."""
+    return "" if folder.parent in _passing else f"`wenmai resume {shell_path(folder)}` continues it"

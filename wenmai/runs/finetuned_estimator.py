@@ -19,6 +19,7 @@ from wenmai.core.registry import find_system
 from wenmai.data.typed import WeightedPair, WeightedText, is_ordered
 from wenmai.formats.format import require_free
 from wenmai.runs.estimators import OfTexts, numbered, texts_of
+from wenmai.runs.explaining import passing_folder
 from wenmai.runs.finetune import finetune
 from wenmai.runs.formats import make_run
 from wenmai.training.run import Run
@@ -159,16 +160,16 @@ class FineTunedClassifier(OfTexts, ClassifierMixin, BaseEstimator):  # type: ign
         rows = zip(inputs, named, weights.tolist(), strict=True)
         examples = [kind(*(given if paired else (given,)), label, weight) for given, label, weight in rows if weight]
         start, out = settings.pop("run", None), settings.pop("out", None)
-        with tempfile.TemporaryDirectory(prefix="wenmai-") as folder:
+        with passing_folder() as folder:
             fresh = start is None
             if start is None:
                 if out is not None:
                     require_free(out)
                 texts = (text for given in inputs for text in (given if isinstance(given, tuple) else (given,)))
-                start = _fresh(Path(folder) / "fresh", texts)
+                start = _fresh(folder / "fresh", texts)
                 settings = {"scratch": True, **settings}
             task = "pair" if paired else "classification"
-            target = Path(folder) / "run" if fresh or out is None else out
+            target = folder / "run" if fresh or out is None else out
             made = finetune(start, examples, task=task, out=target, quiet=True, **settings)
             self._take(made, classes)
             if fresh and out is not None:

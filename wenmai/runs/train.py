@@ -246,8 +246,9 @@ def _prepare(
         with writable(folder):
             job = _first_job(run, data, base, strategy)
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt) and opened.repeatable and (folder / RECIPE).exists():
-            error.add_note(how_to_continue(folder))
+        again = how_to_continue(folder) if opened.repeatable and (folder / RECIPE).exists() else ""
+        if isinstance(error, KeyboardInterrupt) and again:
+            error.add_note(again)
         else:  # an error in the settings or the text
             for name in (ENVIRONMENT, MANIFEST, CORPUS, RECIPE):
                 remove(folder / name)
