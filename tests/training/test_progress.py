@@ -49,6 +49,17 @@ def test_a_terminal_shows_one_line_that_changes(topics, tmp_path):
     assert all(len(now) >= before for now, before in zip(steps[1:], widths, strict=False))  # nothing old is left over
 
 
+@pytest.mark.parametrize("live", [True, False])
+def test_a_training_goes_on_when_nobody_reads_its_progress_any_more(live, topics, tmp_path, monkeypatch):
+    class Gone(Terminal if live else io.StringIO):
+        def write(self, text):
+            raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr(sys, "stderr", Gone())
+    train(topics, tmp_path)
+    assert wenmai.Run(tmp_path / "run").finished
+
+
 def test_a_narrow_terminal_shows_what_fits(monkeypatch):
     monkeypatch.setenv("COLUMNS", "20")
     with a_terminal() as terminal, Progress() as progress:

@@ -182,18 +182,22 @@ class Progress(Callback):
         self._passing = False
         if text != self._text:
             rest = " " * (text_width(self._text) - text_width(text))
-            print(f"\r{text}{rest}", end="", file=sys.stderr, flush=True)
+            self._write(f"\r{text}{rest}")
             self._text, self._shown = text, now
 
     def _end_line(self) -> None:
         if self._text:
             erased = "\r" + " " * text_width(self._text) + "\r"
-            print(end=erased if self._passing else "\n", file=sys.stderr, flush=True)
+            self._write(erased if self._passing else "\n")
             self._text = ""
 
     def _print(self, text: str) -> None:
+        self._write(f"{say(text)}\n")
+
+    def _write(self, text: str) -> None:
         if sys.stderr is not None:
-            print(say(text), file=sys.stderr, flush=True)
+            with suppress(OSError):  # whoever reads it has ended, or the terminal is gone, and the work is not
+                print(text, end="", file=sys.stderr, flush=True)
 
 
 def _count(done: int, total: int) -> str:
