@@ -250,6 +250,22 @@ def test_a_result_that_cannot_be_written_is_an_error(run, shell):
     assert "Traceback" not in finished.stderr
 
 
+@pytest.mark.parametrize(
+    ("closed", "arguments", "code"),
+    [(0, ["embed", "RUN"], 0), (1, ["nearest", "RUN", "colour1"], 0), (2, ["nearest", "nowhere", "colour1"], 6)],
+)
+def test_a_closed_stream_is_no_crash(closed, arguments, code, run, shell):
+    finished = subprocess.run(
+        [sys.executable, "-m", "wenmai", *(str(run) if one == "RUN" else one for one in arguments)],
+        capture_output=True,
+        text=True,
+        env=shell.environment,
+        preexec_fn=lambda: os.close(closed),
+    )
+    assert (finished.returncode, finished.stdout) == (code, "")
+    assert "Traceback" not in finished.stderr
+
+
 def test_words_of_any_script_are_printed_whatever_the_locale(shell, tmp_path):
     (tmp_path / "text.txt").write_text("文脉 语料 向量 词\n" * 50, encoding="utf-8")
     plain = {"PYTHONUTF8": "", "PYTHONIOENCODING": "", "LC_ALL": "C"}

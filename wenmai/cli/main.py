@@ -67,6 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0 success, 1 other failure, 2 wrong usage or setting, 3 corpus, 4 vocabulary, 5 file format, 6 run folder,
     7 training, 8 download, 130 interrupted or terminated.
     """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed, as some schedulers do
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115  until the process ends
     try:
         arguments = _spoken_in(sys.argv[1:] if arguments is None else list(arguments))
     except SettingError as error:
