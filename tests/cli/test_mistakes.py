@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 
 import pytest
 
@@ -79,6 +80,14 @@ def test_texts_are_escaped_and_the_page_is_chinese_if_wanted(shell, base):
     assert "最严重的错误" in page
     assert "<span>运行 run</span><span>测试数据 test.tsv</span><span>准确率 " in page
     assert "<span>样例 2 个</span>" in page
+    usual = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, usual[1]))  # as on a full disk
+    try:
+        refused = shell("evaluate", "run", "--on", "test.tsv", "--mistakes", "page.html", code=1).err
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, usual)
+    assert refused.splitlines()[-1] == "wenmai: page.html: File too large"
+    assert (shell.folder / "page.html").read_text() == page
 
 
 def test_chinese_labels_of_a_wide_confusion_table_are_not_turned(shell, base):

@@ -37,6 +37,7 @@ __all__ = [
 MANIFEST = "manifest.json"
 VERSION = 1
 _BLOCK_BYTES = 1 << 22
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _unsealed: set[Path] = set()  # folders whose files are synced when they are sealed, and need not be one by one
 
 
@@ -86,8 +87,10 @@ def writing(path: str | Path) -> Iterator[BinaryIO]:
         os.replace(temporary, path)
         if synced:
             _sync_folder(path.parent)
-    except BaseException:
+    except BaseException as error:
         Path(temporary).unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _NO_ROOM and error.filename is None:
+            error.filename = str(path)  # which a failed write does not know
         raise
 
 
