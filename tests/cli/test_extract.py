@@ -144,17 +144,20 @@ def test_the_page_shows_entities_relations_and_the_structure(shell, runs):
             ]
         )
     )
-    shell("extract", runs / "ssan", "one.json", "--threshold", "0", "--html", "page.html")
+    printed = shell("extract", runs / "ssan", "one.json", "--threshold", "0", "--html", "page.html").out
+    assert printed.count("\tco-occurrence 1\n") == 2
     page = (shell.folder / "page.html").read_text()
+    assert page.count('<a href="#d1s1">1</a>') == 2
+    assert '<p class="sentence" id="d1s1"><span class="number">1</span>' in page
     assert "<b>" not in page
     assert "&lt;b&gt;" in page
     assert "<script" not in page
     assert page.count('<td class="share"') == 2
-    assert '<mark class="e0">a<sub>0</sub></mark> &amp; <mark class="e1">b<sub>1</sub></mark>.' in page
+    assert '<mark class="e0">a<sub>1</sub></mark> &amp; <mark class="e1">b<sub>2</sub></mark>.' in page
     picture = b64decode(re.search(r'base64,([^"]+)"', page)[1])
     width, height = struct.unpack(">II", picture[16:24])
     assert width == height == 5
-    assert "5 tokens; sentences: 0-1." in page
+    assert "5 tokens; sentences: 1-2." in page
     rows = zlib.decompress(picture[picture.index(b"IDAT") + 4 : picture.index(b"IEND") - 8])
     # a sees itself, & and . as words of no entity, b, and its other mention
     assert list(rows[1:6]) == [0, 2, 1, 2, 3]
@@ -178,7 +181,7 @@ def test_the_page_names_the_sentences_that_are_drawn(runs, tmp_path):
     write_relation_page(tmp_path / "page.html", model, found, run="r")
     page = (tmp_path / "page.html").read_text()
     first, last = re.search(r"tokens; sentences: (\d+)-(\d+)\.", page).groups()
-    assert 0 < int(first) < int(last) == far
+    assert 1 < int(first) < int(last) == far + 1
     model.module.config = replace(model.config, structure="none", structured=())
     write_relation_page(tmp_path / "page.html", model, found, run="r")
     assert "<img" not in (tmp_path / "page.html").read_text()

@@ -123,7 +123,7 @@ def extract(
             print(why_nothing(model, found))
         for one in found.relations:
             head, tail = (document.entities[number].mentions[0].name for number in (one.head, one.tail))
-            where = ", ".join(map(str, one.evidence))
+            where = ", ".join(str(sentence + 1) for sentence in one.evidence)
             told = f"\t{say(one.evidence_by)} {where}" if where else ""
             print(f"{one.probability:.3f}\t{head}\t{one.meaning}\t{tail}{told}")
     if named is not None and not find_tagger.cache_info().currsize:

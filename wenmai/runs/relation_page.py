@@ -86,7 +86,7 @@ def _dependencies(model: "RelationModel", document: RelationDocument) -> tuple[n
         return np.zeros((0, 0), np.int8), ""
     keep = np.flatnonzero(rows.sentences[0] >= 0)[:_DRAWN]
     sentences, entities = (torch.from_numpy(part[0][keep])[None] for part in (rows.sentences, rows.entities))
-    first, last = int(sentences.min()), int(sentences.max())
+    first, last = int(sentences.min()) + 1, int(sentences.max()) + 1
     return dependencies(sentences, entities)[0].numpy(), str(first) if first == last else f"{first}-{last}"
 
 
@@ -96,8 +96,8 @@ def _section(drawn: _Drawn) -> str:
     title = escape(document.name) or escape(say("document {number}", number=drawn.number))
     sentences = "".join(
         f'<p class="sentence" id="d{drawn.number}s{number}"><span class="number">{number}</span>'
-        f"{_marked(words, mentions.get(number, {}))}</p>"
-        for number, words in enumerate(document.sentences)
+        f"{_marked(words, mentions.get(number - 1, {}))}</p>"
+        for number, words in enumerate(document.sentences, start=1)
     )
     table = _table(drawn) if relations else f'<p class="caption">{escape(drawn.nothing)}</p>'
     return f"<section><h2>{title}</h2>{sentences}{table}{_matrix(drawn)}</section>"
@@ -123,7 +123,7 @@ def _marked(words: Sequence[str], mentions: _Mentions) -> str:
     parts, place = [], 0
     for start, end, numbers in drawn:
         parts.append(_joined(words, place, start))
-        named = f"<sub>{', '.join(map(str, numbers))}</sub>"
+        named = f"<sub>{', '.join(str(one + 1) for one in numbers)}</sub>"
         inside = f'<mark class="e{numbers[0] % 10}">{_joined(words, start, end).strip()}{named}</mark>'
         parts.append((" " if _apart(words, start) else "") + inside)
         place = end
@@ -150,7 +150,7 @@ def _table(drawn: _Drawn) -> str:
     def entity(number: int) -> str:
         name = max((mention.name for mention in document.entities[number].mentions), key=len)
         kind = f'<span class="kind">{escape(document.entities[number].type)}</span>'
-        return f'<mark class="e{number % 10}">{escape(name)}<sub>{number}</sub></mark>{kind}'
+        return f'<mark class="e{number % 10}">{escape(name)}<sub>{number + 1}</sub></mark>{kind}'
 
     rows = "".join(
         f'<tr><td class="share" style="--share:{100 * one.probability:.0f}%">{one.probability:.3f}</td>'
@@ -170,7 +170,7 @@ def _relation(name: str, meaning: str) -> str:
 
 
 def _evidence(number: int, sentences: Sequence[int]) -> str:
-    return ", ".join(f'<a href="#d{number}s{one}">{one}</a>' for one in sentences)
+    return ", ".join(f'<a href="#d{number}s{one + 1}">{one + 1}</a>' for one in sentences)
 
 
 def _matrix(drawn: _Drawn) -> str:
