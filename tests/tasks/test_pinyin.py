@@ -10,6 +10,7 @@ from wenmai.core.registry import find_system
 from wenmai.data.encoded_transliteration import read_transliteration_data
 from wenmai.data.sources import open_texts
 from wenmai.inference.pinyin_numbers import BLANK, UNKNOWN
+from wenmai.runs.train import train
 
 GOLD = "".join(
     f"{number}\t{pinyin}\t{hanzi}\n"
@@ -51,6 +52,16 @@ def shown(job, made, row):
     numbers = job.labelling.numbers
     inputs = [*numbers.symbols.tokens, *numbers.characters.tokens]
     return [inputs[one] for one, real in zip(made.symbols[row], made.real[row], strict=True) if real]
+
+
+def test_a_network_that_has_not_learned_readings_is_continued_without_them(tmp_path, monkeypatch):
+    monkeypatch.setenv("WENMAI_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "gold.tsv"
+    path.write_text(GOLD, "utf-8")
+    small = {"hidden_size": 12, "num_layers": 1, "num_heads": 2, "threads": 1, "min_count": 1, "device": "cpu"}
+    before = train("pinyin", path, out=tmp_path / "before", epochs=1, reversed_share=0, **small)
+    after = train("pinyin", path, out=tmp_path / "after", start=before, epochs=1, device="cpu", threads=1)
+    assert list(after.model.module.heads) == ["characters"]
 
 
 def test_labels_stand_beside_their_syllables(begin):

@@ -79,6 +79,11 @@ class PinyinTask(NeuralTask):
     inherited: ClassVar[tuple[str, ...]] = ("model",)
     verbs: tuple[str, ...] = ("convert", "annotate")
 
+    def implied(self, given: Mapping[str, Any], base: Recipe | None) -> Mapping[str, Any]:
+        """No readings, if the network of the continued run has not learned them."""
+        name = "objective.reversed_share"
+        return {name: 0.0} if base is not None and base.flat_settings().get(name) == 0 else {}
+
     def load(self, folder: Path) -> PinyinModel:
         """Reads a finished model."""
         return PinyinModel.load(folder)
