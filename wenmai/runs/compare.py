@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from wenmai.config.recipe import changed_settings
-from wenmai.core.errors import RunError
+from wenmai.core.errors import RunError, WenmaiError
 from wenmai.core.folder import writing_json
 from wenmai.core.registry import find_system
 from wenmai.data.sources import in_catalogue
@@ -137,6 +137,8 @@ def _describe(name: str, run: Run) -> ComparedSystem:
             by_task=metrics_by_task(run.records),
             stages=stage_starts(summary.get("stages") or {}, max((one["position"] for one in run.records), default=0)),
         )
+    except WenmaiError:
+        raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         files = ", ".join((SUMMARY, CORPUS, METRICS))
         raise RunError(
