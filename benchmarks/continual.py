@@ -4,6 +4,7 @@ Nothing is trained here but what is fine-tuned (and tiny encoders with ``--quick
 every run. The runs should differ in tasks and stages alone.
 """
 
+import statistics
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -143,8 +144,9 @@ def facts(rows: Rows, result: Result) -> dict[str, Any]:
 
 
 def _last(rows: Rows) -> dict[int, float]:
-    """The loss of the first task in the end, by the seed of the pre-training."""
-    return {row["run_seed"]: loss for row in rows for loss in _losses(Rows([row]), -1)}
+    """The loss of the first task in the end, by the seed of the pre-training: the mean of its runs."""
+    found = {seed: _losses(own, -1) for seed, own in rows.by("run_seed").items()}
+    return {seed: statistics.mean(losses) for seed, losses in found.items() if losses}
 
 
 def _learned(row: Mapping[str, Any]) -> dict[str, float]:
