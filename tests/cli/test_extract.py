@@ -355,7 +355,7 @@ def test_all_entities_of_a_mention_and_the_longest_one_are_drawn(runs, tmp_path)
     found = model.extract([{"sents": [["a", "b", "c"]], "vertexSet": vertices, "pairs": [[0, 1]]}])
     write_relation_page(tmp_path / "page.html", model, found, run="r")
     page = (tmp_path / "page.html").read_text()
-    assert '<mark class="e1">a b c<sub>1, 2, 0</sub></mark>' in page
+    assert '<mark class="e1">a b c<sub>2, 3, 1</sub></mark>' in page
     (again,) = docred_documents([as_docred(found[0])], "the output")
     assert again._replace(relations=()) == found[0].document._replace(relations=())
 
