@@ -56,6 +56,11 @@ def test_linear_and_cosine_end_at_zero_and_stay_there():
         assert rate(500) == pytest.approx(0, abs=1e-12)  # an epoch may have more batches than the first had
 
 
+@pytest.mark.parametrize("kind", ["noam", "linear", "cosine", "constant"])
+def test_a_training_of_one_step_learns(kind):
+    assert rate_schedule(kind, peak=1.0, warmup=None, steps=1)(1) >= 0.5
+
+
 def test_cosine_is_a_cosine():
     rate = rate_schedule("cosine", peak=2.0, warmup=0, steps=10)
     assert rate(3) == pytest.approx(1 + math.cos(0.3 * math.pi))

@@ -30,12 +30,13 @@ def rate_schedule(
         floor: Fraction of the highest rate at which these two end.
     """
     rise = min(LONGEST_WARMUP, steps // 10) if warmup is None else warmup
+    end = max(2, steps)  # a training of one step would end at the rate 0, and learn nothing
 
     def rate(step: int, spent: float = 0.0) -> float:
         risen = 1.0 if step >= rise else step / rise
         if warmup is None:
             risen, spent = min(1.0, max(risen, spent / _RISE)), (spent - _RISE) / (1 - _RISE)
-        done = min(1.0, max(0.0, (step - rise) / max(1, steps - rise), spent))
+        done = min(1.0, max(0.0, (step - rise) / max(1, end - rise), spent))
         fallen = {
             "noam": math.sqrt(max(1, rise) / max(step, rise, 1)),
             "linear": floor + (1 - floor) * (1 - done),
