@@ -284,10 +284,10 @@ def test_a_document_is_known_by_its_identifier(shell, runs):
 
 def test_some_of_the_documents_are_evaluated(shell, runs):
     path = runs / EXAMPLES["ssan"].data
-    assert (
-        "evaluated on 3 documents, drawn by chance"
-        in shell("evaluate", runs / "ssan", "--on", path, "--limit", "3").err
-    )
+    drawn = "evaluated on 3 documents, drawn by chance"
+    assert drawn in shell("evaluate", runs / "ssan", "--on", path, "--limit", "3").err
+    (shell.folder / "three.json").write_text(json.dumps(json.loads((runs / path).read_text())[:3]))
+    assert drawn not in shell("evaluate", runs / "ssan", "--on", "three.json", "--limit", "3").err
 
 
 def test_evidence_is_evaluated_by_attention_too(shell, runs):

@@ -71,6 +71,7 @@ def test_evaluations_of_other_models_have_tables_too(tmp_path):
     some = wenmai.evaluate(classifier, on=labelled, limit=4, quiet=True)
     assert sum(one.support for one in some.result.labels) == 4
     assert some.notes == ["evaluated on 4 examples, drawn by chance (limit)"]
+    assert not wenmai.evaluate(classifier, on=labelled, limit=20, quiet=True).notes
 
 
 def test_a_comparison_shows_its_table_without_empty_columns(run, pairs, tmp_path):

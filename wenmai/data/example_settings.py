@@ -96,6 +96,7 @@ class ExamplesStats:
         undecided: Pairs left out because their label is ``-``.
         quoted: Cells of tables with tabs that seem to have the quotes of CSV.
         repaired_tags: Tags that cannot stand where they do, read as conlleval reads them.
+        not_drawn: Examples that were not among those drawn.
         spans: Of answers that are parts of texts.
     """
 
@@ -106,6 +107,7 @@ class ExamplesStats:
     undecided: int = 0
     quoted: int = 0
     repaired_tags: int = 0
+    not_drawn: int = 0
     spans: SpanCounts = field(default_factory=SpanCounts)
 
     def left_out(self) -> list[str]:

@@ -108,6 +108,8 @@ class Examples:
             if kept is None or number in kept:
                 found += 1
                 yield placed
+            else:
+                stats.not_drawn += 1
         stats.examples = found
         if not found:
             reasons = stats.left_out()

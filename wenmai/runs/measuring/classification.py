@@ -249,7 +249,7 @@ def _read(
     if limit is not None:
         kept = sorted(drawn([next(iter(example.labels), None) for example in every], limit, seed=1))
     examples, places = [every[number] for number in kept], [f"example {number + 1}" for number in kept]
-    left_out = drawn_note(len(examples), limit)
+    left_out = drawn_note(len(examples), len(every) - len(examples))
     return [example.text for example in examples], [example.labels for example in examples], places, left_out
 
 

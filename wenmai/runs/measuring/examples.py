@@ -48,7 +48,7 @@ def read_examples(
     """
     config = next((one for one in run.recipe.sections.values() if isinstance(one, ExamplesConfig)), None)
     if config is None:
-        raise SettingError(f"{run.path}: a {run.recipe.system} run was not trained on labelled examples")
+        raise SettingError(f"{run.path}: a run of {run.recipe.system} was not trained on labelled examples")
     given = {"bad_answers": "repair", **(columns or {})}
     config, stats = with_columns(config, given), ExamplesStats()
     if model.task == "classification" and model.numbers.get("either"):
@@ -57,7 +57,7 @@ def read_examples(
         opened = open_examples(on, model.task, config, split="dev")
     placed = list(replace(opened, limit=limit).read(stats))
     examples = [one.example for one in placed]
-    return placed, stats.left_out() + drawn_note(len(examples), limit) + _known_before(run, opened, examples)
+    return placed, stats.left_out() + drawn_note(stats.examples, stats.not_drawn) + _known_before(run, opened, examples)
 
 
 def columns_notes(runs: Sequence[Run]) -> list[list[str]]:
@@ -70,9 +70,9 @@ def columns_notes(runs: Sequence[Run]) -> list[list[str]]:
     return [[f"read with {one}: other runs read other columns"] if one else [] for one in said]
 
 
-def drawn_note(count: int, limit: int | None) -> list[str]:
+def drawn_note(count: int, not_drawn: int) -> list[str]:
     """Returns a note if only some of a test set are measured."""
-    return [f"evaluated on {count:,} examples, drawn by chance (limit)"] if count == limit else []
+    return [f"evaluated on {count:,} examples, drawn by chance (limit)"] if not_drawn else []
 
 
 def _known_before(run: Run, opened: Examples, examples: Sequence[Any]) -> list[str]:

@@ -102,14 +102,14 @@ def _evaluated(
     limit: int | None = None,
 ) -> RelationEvaluation:
     opened, config = open_documents(on), replace(run.recipe.sections["data"], hypernyms=hypernyms)
-    documents = read_documents(opened, config)
+    documents = every = read_documents(opened, config)
     if limit is not None:
         kept = drawn([None] * len(documents), limit, seed=1)
         documents = [document for number, document in enumerate(documents) if number in kept]
     require_measurable(documents, opened.describe())
     left_out = _unknown_relations(model.labels[1:], documents, opened.describe())
-    if len(documents) == limit:
-        left_out.append(f"evaluated on {limit:,} documents, drawn by chance (limit)")
+    if len(documents) < len(every):
+        left_out.append(f"evaluated on {len(documents):,} documents, drawn by chance (limit)")
     if known := sum(key_of(document) in model.facts.trained for document in documents):
         left_out.append(
             f"{known:,} of {len(documents):,} documents are among those that the model was trained on; name others to "
