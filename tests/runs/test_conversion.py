@@ -172,7 +172,9 @@ class TestConvertVerb:
         page = tmp_path / "attention.html"
         done = shell("convert", runs / "net", "wo ai", "ni", "--attention", page, "--ngram", runs / "ngram")
         assert "attention.html" in done.err
-        assert '"wo", "ai"' in page.read_text("utf-8") or '"wo","ai"' in page.read_text("utf-8")
+        drawn = page.read_text("utf-8")
+        assert '"wo", "ai"' in drawn or '"wo","ai"' in drawn
+        assert 'id="source-name">syllables<' in drawn
         for name, run, message in (
             ("a.pdf", "net", "ends in .html"),
             ("a.html", "ngram", "only runs of pinyin"),

@@ -26,6 +26,7 @@ from wenmai.runs.page import filled, json_in_script
 __all__ = ["Alignment", "alignment_html", "write_alignment_page", "write_alignment_picture"]
 
 KEY = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(self|cross)")
+SIDES = "source", "translation"  # what a page calls them
 TOLERANCE = 1e-3  # by which weights may exceed 0 to 1, as in half precision
 CELL_INCHES, DOTS_PER_INCH = 0.3, 160
 MOST_DOTS = 6000  # of a side of a picture: hundreds of tokens in full resolution would take gigabytes
@@ -70,30 +71,35 @@ class Alignment:
         return self.source_tokens if side == "source" else self.target_tokens
 
 
-def write_alignment_page(path: str | Path, alignments: Sequence[Alignment], *, title: str) -> None:
+def write_alignment_page(
+    path: str | Path, alignments: Sequence[Alignment], *, title: str, sides: tuple[str, str] = SIDES
+) -> None:
     """Writes the page of :func:`alignment_html`, whole or not at all.
 
     Raises:
         ValueError: if there is nothing to show.
     """
-    page = alignment_html(alignments, title=title)
+    page = alignment_html(alignments, title=title, sides=sides)
     with writing(path) as file:
         file.write(page.encode("utf-8", "replace"))  # a lone surrogate in a token becomes "?"
 
 
-def alignment_html(alignments: Sequence[Alignment], *, title: str) -> str:
+def alignment_html(alignments: Sequence[Alignment], *, title: str, sides: tuple[str, str] = SIDES) -> str:
     """Returns a self-contained HTML page to explore attention weights.
 
     Args:
         alignments: one for each sentence that can be chosen.
         title: the heading of the page.
+        sides: what the source and the target are called, in English.
 
     Raises:
         ValueError: if there is nothing to show.
     """
     if not alignments:
         raise ValueError("an alignment page needs at least one alignment")
-    return filled("alignment", title=escape(title), byline=escape(_byline(alignments)), data=_data(alignments))
+    places = {"title": title, "byline": _byline(alignments), "source": say(sides[0]), "target": say(sides[1])}
+    escaped = {name: escape(text) for name, text in places.items()}
+    return filled("alignment", **escaped, data=_data(alignments))
 
 
 def write_alignment_picture(

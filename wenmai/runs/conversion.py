@@ -108,7 +108,8 @@ def write_attention(
         raise SettingError("there is no text whose attention could be shown")
     try:
         if target.suffix == ".html":
-            write_alignment_page(target, alignments, title=say("Attention of {kind}", kind=network.kind))
+            title = say("Attention of {kind}", kind=network.kind)
+            write_alignment_page(target, alignments, title=title, sides=("syllables", "Chinese characters"))
         else:
             write_alignment_picture(target, alignments[0])
     except OSError as error:

@@ -1,8 +1,9 @@
 const alignments = data;
-const KINDS = [["decodercross", say`translation on source`, say`The translation attends to the source`],
-  ["encoderself", say`source on itself`, say`The source attends to itself`],
-  ["decoderself", say`translation on itself`, say`The translation attends to itself`]];
-const NAMES = { source: say`source`, target: say`translation` };
+const NAMES = { source: byId("source-name").textContent, target: byId("target-name").textContent };
+const { source, target } = NAMES;
+const KINDS = [["decodercross", say`${target} on ${source}`, say`Attention of the ${target} to the ${source}`],
+  ["encoderself", say`${source} on ${source}`, say`Self-attention of the ${source}`],
+  ["decoderself", say`${target} on ${target}`, say`Self-attention of the ${target}`]];
 const MEAN = -1, LONG = 26, LEAST = 0.04, SMALLEST_CELL = 15, LARGEST_CELL = 38, HIGHEST = 900;
 const visible = (token) => (token.trim() ? token : token ? "␣" : "∅");
 
@@ -83,7 +84,7 @@ const controls = () => {
   byId("previous").disabled = state.sentence === 0;
   byId("next").disabled = state.sentence === alignments.length - 1;
   byId("source").textContent = alignment().sourceText;
-  byId("translation").textContent = alignment().targetText;
+  byId("target").textContent = alignment().targetText;
   byId("kinds").hidden = kinds.length < 2;
   byId("kinds").replaceChildren(byId("kinds").firstElementChild, ...kinds.map(([kind, text]) => {
     const input = html("input", { type: "radio", name: "kind", value: kind,
