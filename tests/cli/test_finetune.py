@@ -156,7 +156,9 @@ def test_questions_are_answered(shell, tune):
     assert "b c d" in {line.split("\t")[0] for line in lines}
     assert "expected QUESTION<TAB>TEXT, or --context FILE" in shell("answer", run, "a h", code=2).err
     assert shell("answer", run, "a h\ta b c d", "--threshold", "-1000").out.startswith("\t\t\t")
-    assert "expected a number" in shell("answer", run, "a h\ta b c d", "--threshold", "nan", code=2).err
+    (shell.folder / "asked.tsv").write_text("a h\ta b c d\n")
+    refused = shell("answer", run, "--file", "asked.tsv", "--threshold", "nan", code=2).err
+    assert refused == "wenmai: threshold=nan: expected a number\n"
     error = shell("answer", run, "-", "--context", "-", stdin="a b c\n", code=2).err
     assert "standard input cannot be both the questions and their text; name a file for one of them" in error
     assert shell("evaluate", run, "--on", "questions.json").out.startswith("F1 ")

@@ -38,6 +38,8 @@ def test_the_worst_mistakes_come_first(shell, base, task):
     assert "is a folder; name the page" in shell("evaluate", "run", "--on", file, "--mistakes", ".", code=2).err
     refused = shell("evaluate", "run", "--on", file, "--mistakes", file, code=2).err
     assert f"{file} exists and is no page, which would be lost; name another file, such as mistakes.html" in refused
+    refused = shell("evaluate", "run", "--on", file, "--mistakes", f"{file}/page.html", code=2).err
+    assert f"{file} is a file; name a page in a folder" in refused
     assert (shell.folder / file).read_text() == TEXTS[file]["enough"]
 
 

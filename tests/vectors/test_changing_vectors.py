@@ -245,6 +245,9 @@ def test_word2vec_files_with_counts(vectors, tmp_path):
         "en:north": 3,
         "fr:haut": 1,
     }
+    vectors.set_vecattr("west", "language", "en")
+    with pytest.raises(SettingError, match="sort_attr=language: this attribute is of type"):
+        vectors.save_word2vec_format(tmp_path / "other", sort_attr="language")
     with pytest.raises(KeyError, match="no attribute 'count'"):
         WordVectors.empty(2).save_word2vec_format(tmp_path / "other", tmp_path / "counts")
     assert not (tmp_path / "other").exists()

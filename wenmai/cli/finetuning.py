@@ -192,6 +192,7 @@ def answer(
     if str(context) == "-" and named_file(texts, file) == "-":
         raise SettingError("standard input cannot be both the questions and their text; name a file for one of them")
     model = Run(run, device).model_for("answer")
+    model.answer([], k, threshold)  # what is wrong with a setting is no mistake of a line
     text = None if context is None else text_of(str(context))
     lines, waiting = texts_of(texts, file), reads_terminal(texts, file)
     many, lines = (k > 1, lines) if waiting or k == 1 else several(lines)

@@ -421,10 +421,15 @@ class WordVectors(NearestWords, Shown):
 
         Raises:
             FormatError: if a word is empty, holds whitespace, or is no valid Unicode.
-            SettingError: if counts are wanted that are not known, or the name ends like a compressed file's.
+            UnknownAttributeError: if counts are wanted that are not known.
+            SettingError: if the attribute is no number, or the name ends like a compressed file's.
         """
         order = np.arange(len(self))
         if sort_attr in self.expandos:
+            if (kind := self.expandos[sort_attr].dtype).kind not in "biuf":
+                raise SettingError(
+                    f"sort_attr={sort_attr}: this attribute is of type {kind}; words are put in order by numbers"
+                )
             order = np.argsort(-self.expandos[sort_attr].astype(np.float64), kind="stable")
         elif fvocab is not None:
             raise UnknownAttributeError(f"the words have no attribute {sort_attr!r}, which {fvocab} would hold")

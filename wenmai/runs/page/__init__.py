@@ -50,9 +50,15 @@ def require_page(path: str | Path | None, usual: str) -> None:
         usual: A name for it, for the message.
 
     Raises:
-        SettingError: if there is a folder in its place, or a file that is no page, such as one that is to be read.
+        SettingError: if there is a folder in its place, a file in that of its folder, or a file that is no page, such
+            as one that is to be read.
     """
-    if path is None or not Path(path).exists():
+    if path is None:
+        return
+    nearest = next(folder for folder in Path(path).absolute().parents if folder.exists())
+    if not nearest.is_dir():
+        raise SettingError(f"{path}: {nearest} is a file; name a page in a folder")
+    if not Path(path).exists():
         return
     if Path(path).is_dir():
         raise SettingError(f"{path} is a folder; name the page to write, such as {Path(path) / usual}")
