@@ -61,7 +61,7 @@ NOT_OF_STRANGERS = {  # functions that read only what wenmai itself has written,
     "tasks/sources/transliteration.py": "opens a corpus by its source",
     "training/records.py": "the file that a training writes",
 }
-LAB_INPUTS = 800
+LAB_INPUTS = 500
 QUICK = tuple(part for part in PARTS if part != "structures")  # which have megabytes
 SLOW = ("checkpoints of",)  # trainings that are resumed
 

@@ -219,7 +219,7 @@ def test_mistakes_are_told(monkeypatch):
 @pytest.mark.parametrize(
     ("system", "settings", "accuracy"),
     [
-        ("rnnlm", ["hidden_size=32", "num_layers=1", "dropout=0", "learning_rate=0.01", "epochs=25"], 0.9),
+        ("rnnlm", ["hidden_size=32", "num_layers=1", "dropout=0", "learning_rate=0.02", "epochs=25"], 0.9),
         ("gpt", ["hidden_size=16", "num_layers=1", "num_heads=2", "max_length=32", "epochs=1"], None),  # of its prompts
         ("ngram", ["order=4"], 0.9),
     ],
@@ -234,7 +234,7 @@ def test_a_model_that_has_read_solved_examples_solves_others(shell, monkeypatch,
         for word in found
     ]
     lines = [template.solved(example) + "\n" for example in examples if example.text != "the song is bad"]
-    lines *= 12
+    lines *= 6
     random.Random(1).shuffle(lines)  # so that nothing but the review tells its label
     (shell.folder / "text.txt").write_text("".join(lines))
     if system != "ngram":
