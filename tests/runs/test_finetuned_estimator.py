@@ -225,7 +225,7 @@ def test_a_classifier_must_be_fitted_first(run, tmp_path):
         with pytest.raises(NotFittedError):
             call()
     assert not (tmp_path / "no").exists()
-    with pytest.raises(SettingError, match="a word2vec run has no encoder"):
+    with pytest.raises(SettingError, match="a run of word2vec has no encoder"):
         FineTunedClassifier(run("word2vec"), **QUICK).fit(GIVEN, WANTED)
 
 

@@ -151,7 +151,7 @@ def finetune(
     system = _PREFIX + _task(task, data, start)
     if not find_system(system).load().starts_from(start.task):
         raise SettingError(
-            f"{start.path}: a {start.recipe.system} run has no encoder that can be fine-tuned; start from a run of "
+            f"{start.path}: a run of {start.recipe.system} has no encoder that can be fine-tuned; start from a run of "
             "bert, gpt or elmo, or import an encoder"
         )
     if usual is not None:

@@ -88,7 +88,7 @@ def _inherit(
 ) -> None:
     """Takes the settings that make the model from the continued run, unless they are meant; a tokenizer's, if typed."""
     if not task.starts_from(find_system(base.system).load()):
-        raise SettingError(f"a {base.system} run cannot be continued as {system}")
+        raise SettingError(f"a run of {base.system} cannot be continued as {system}")
     named, given = ({name.partition(".")[2] or name for name in settings} for settings in (meant, typed))
     for full, value in base.flat_settings().items():
         section, _, name = full.partition(".")

@@ -291,12 +291,12 @@ class PinyinNgramJob(Job):
         orders = {name: one.fallback for name, one in self._estimated.items() if one.fallback}
         if not orders:
             return {}, []
-        named = "; ".join(f"{name}: {', '.join(map(str, numbers))}" for name, numbers in orders.items())
-        note = (
-            f"too few n-grams occur once, twice or three times to estimate the discounts of some orders ({named}): "
-            "0.5, 1 and 1.5 stand for them. This happens with little text"
-        )
-        return {"discount_fallback": orders}, [note]
+        notes = [
+            f"too few n-grams of {name} occur once, twice or three times to estimate the discounts of order "
+            f"{', '.join(map(str, numbers))}: 0.5, 1 and 1.5 stand for them. This happens with little text"
+            for name, numbers in orders.items()
+        ]
+        return {"discount_fallback": orders}, notes
 
     def save(self, folder: Path) -> None:
         """Writes the model."""

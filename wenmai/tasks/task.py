@@ -254,4 +254,4 @@ class Task(ABC):
         Raises:
             SettingError: if models of this kind cannot be trained so.
         """
-        raise SettingError(f"a {recipe.system} model cannot be changed and trained again")
+        raise SettingError(f"a model of {recipe.system} cannot be changed and trained again")

@@ -331,7 +331,7 @@ def _placed(model: Any, device: str, system: str) -> Any:  # noqa: ANN401  each 
         raise SettingError(f"device={device!r}: expected auto, cpu or cuda")
     if not hasattr(model, "module"):
         if device != "auto":
-            raise SettingError(f"device={device}: a {system} model computes on the processor; leave the device out")
+            raise SettingError(f"device={device}: a model of {system} computes on the processor; leave the device out")
         return model
     from wenmai.training.strategy import SINGLE
 

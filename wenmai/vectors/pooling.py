@@ -85,7 +85,7 @@ def token_encoder(model: Any, system: str = "model") -> TokenVectors:  # noqa: A
         return StaticTokens(model)
     if callable(getattr(model, "vectors", None)):
         return StaticTokens(model.vectors())
-    raise RunError(f"a {system} run has no vectors of words; name a run of word vectors or of an encoder")
+    raise RunError(f"a run of {system} has no vectors of words; name a run of word vectors or of an encoder")
 
 
 def pooled(

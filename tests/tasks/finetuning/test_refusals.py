@@ -25,7 +25,7 @@ def test_what_is_refused(begin, base, data, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text(TEXTS["text.txt"]["enough"])
     ngram = wenmai.train("ngram", text, out=tmp_path / "ngram", quiet=True, order=2)
-    with pytest.raises(SettingError, match="a ngram run has no encoder that can be fine-tuned"):
+    with pytest.raises(SettingError, match="a run of ngram has no encoder that can be fine-tuned"):
         wenmai.finetune(ngram, data("classification"), task="classification", out=tmp_path / "no")
     assert not (tmp_path / "no").exists()
     with pytest.raises(SettingError, match="no task is called 'tagged'; did you mean 'tagging'"):

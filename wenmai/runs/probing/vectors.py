@@ -94,8 +94,8 @@ def layers_of(run: Run, reader: Reader, found: ProbeSet) -> SeenLayers:
 
 def _without_vectors(run: Run) -> RunError:
     return RunError(
-        f"{run.path}: a {run.recipe.system} run has neither layers nor vectors of words that can be probed; name a run "
-        "of word vectors, of bert, gpt or elmo, or of an imported encoder"
+        f"{run.path}: a run of {run.recipe.system} has neither layers nor vectors of words that can be probed; name a "
+        "run of word vectors, of bert, gpt or elmo, or of an imported encoder"
     )
 
 
