@@ -10,18 +10,14 @@ from wenmai.training.run import Run
 
 __all__ = ["explaining", "how_to_continue", "passing_folder", "writable"]
 
-_passing: set[Path] = set()
+_PASSING = "wenmai-passing-"  # begins the names of folders that will be gone
 
 
 @contextmanager
 def passing_folder() -> Iterator[Path]:
     """Makes a folder for the block alone: a training in it cannot be continued, and says no such thing."""
-    with tempfile.TemporaryDirectory(prefix="wenmai-") as name:
-        _passing.add(folder := Path(name))
-        try:
-            yield folder
-        finally:
-            _passing.discard(folder)
+    with tempfile.TemporaryDirectory(prefix=_PASSING) as name:
+        yield Path(name)
 
 
 @contextmanager
@@ -63,4 +59,4 @@ def explaining(run: Run) -> Iterator[None]:
 
 def how_to_continue(folder: Path) -> str:
     """Returns the command, in words; nothing if the folder will be gone."""
-    return "" if folder.parent in _passing else f"`wenmai resume {shell_path(folder)}` continues it"
+    return "" if folder.parent.name.startswith(_PASSING) else f"`wenmai resume {shell_path(folder)}` continues it"
