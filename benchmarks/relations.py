@@ -159,6 +159,9 @@ def tables(_: Section, result: Result) -> Iterator[str]:
     trained = [rows[0] for rows in measured.by("run").values() if "changed" in rows[0]]
     if trained:
         yield "```\n" + "\n".join(map(train_command, trained)) + "\n```\n"
+    again = [name for name, own in measured.by("run").items() if len({row["model_sha256"] for row in own}) > 1]
+    if again:
+        yield f"For some seeds {', '.join(again)} was trained again with this command; sums round otherwise there.\n"
 
 
 def _place(group: tuple[tuple[str, str], Rows]) -> tuple[str, int]:

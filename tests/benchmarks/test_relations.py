@@ -49,6 +49,10 @@ def test_structures_are_compared_with_the_plain_encoder() -> None:
     text = page_text(results)
     titles = "F1 | Ign F1 | intra F1 | inter F1 | next sentence | two sentences apart | farther apart"
     assert f"| CDR | {titles} | seconds of training |" in text
+    assert "was trained again" not in text
+    rows[0] = rows[0] | {"model_sha256": "another"}
+    again = page_text({"relations": Result(HEAD | {"rows": rows, "settings": relations.SETTINGS})})
+    assert "For some seeds minilm was trained again with this command" in again
     assert "| minilm, biaffine | +1.50 ± 6.35 | +1.50 ± 6.35 | +1.50 ± 6.35 | - | +0.75 ± 3.18 | - | - |" in text
     assert "| minilm | biaffine | 512 | 2,450.0 | **1.60** (1.50, 1.70) | 1,225.0 | 1.60 |" in text
 
