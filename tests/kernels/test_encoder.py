@@ -179,6 +179,14 @@ def test_another_thread_may_forget_what_was_made(counted, monkeypatch):
     assert counted == [8, 8]
 
 
+def test_what_is_not_compiled_is_read_by_the_modules(counted):
+    model = make(activation="silu")
+    with torch.no_grad():
+        last = model(text(8))
+    torch.testing.assert_close(last, model(text(8)))
+    assert counted == []
+
+
 def test_it_is_made_when_it_pays(monkeypatch):
     monkeypatch.setattr(plain, "WORTH_TEXTS", 3)
     model = make()

@@ -220,7 +220,7 @@ class Bert(TextEncoder):
 
     def _short(self, embedded: Tensor, mask: Mask | Tensor | None) -> Tensor | None:
         """The states of all layers of one short text, (L, T, M), without the norm at the end, where that is faster."""
-        if mask is not None or self.buckets is not None:
+        if mask is not None or self.buckets is not None or self.config.activation == "silu":  # which is not compiled
             return None
         return self._shortcut.states(
             self.encoder, embedded, num_heads=self.config.num_heads, activation=self.config.activation
