@@ -1,5 +1,7 @@
 """Lines of a verb: each is answered, up to the first that cannot be."""
 
+import io
+
 import pytest
 
 from wenmai.cli.lines import answered, texts_of
@@ -48,6 +50,16 @@ def test_lines_are_answered_up_to_the_first_wrong_one(lines, told, wrong):
 def test_somebody_who_waits_is_told_no_line():
     with pytest.raises(SettingError, match=r"^is refused$"):
         list(answered(iter(["a", "REFUSED"]), ask, source="-", waiting=True))
+
+
+@pytest.mark.parametrize(("language", "begun"), [("en", "note: reading texts"), ("zh", "提示：从终端读取文本")])
+def test_who_types_is_told_how_to_end(language, begun, monkeypatch, capsys):
+    terminal = io.TextIOWrapper(io.BytesIO(b"a\n"))
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr("sys.stdin", terminal)
+    monkeypatch.setenv("WENMAI_LANG", language)
+    assert list(texts_of((), None)) == ["a"]
+    assert capsys.readouterr().err.startswith(begun)
 
 
 def test_a_sentence_that_begins_like_a_name_of_the_catalogue_is_a_text():

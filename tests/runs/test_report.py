@@ -435,6 +435,16 @@ def test_no_name_is_declared_twice_in_a_joined_script(name):
     assert sorted(names) == sorted({*names})
 
 
+def test_the_method_of_the_maps_is_in_the_language_of_the_reader():
+    comparison = a_comparison(map_method="principal components")
+    assert "Laid out by principal components." in report_html(comparison)
+    wording.speak("zh")
+    try:
+        assert "布局方法：主成分分析。" in report_html(comparison)
+    finally:
+        wording.speak(None)
+
+
 @pytest.mark.parametrize(("language", "colon"), [("en", ":"), ("zh", "：")])
 def test_a_note_stands_behind_a_colon(language, colon):
     measure = replace(similarity(0.5), notes=["something"])

@@ -10,6 +10,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from wenmai.cli.printing import note
 from wenmai.core.errors import CorpusError, SettingError, WenmaiError
 
 __all__ = [
@@ -102,7 +103,7 @@ def _whole_lines(file: str) -> Iterator[str]:
     from wenmai.core.compressed import reading
 
     if file == "-" and sys.stdin.isatty():
-        print("note: reading texts from the terminal, one a line; Ctrl-D ends", file=sys.stderr)
+        note("reading texts from the terminal, one a line; Ctrl-D ends")
     name = "standard input" if file == "-" else file
     try:
         with reading(Path(file), error=CorpusError) if file != "-" else sys.stdin.buffer as stream:

@@ -115,8 +115,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 1
         if not isinstance(error, OSError):
             raise
-        where = f"{error.filename}: " if error.filename else ""
-        print(f"wenmai: {where}{error.strerror or error}", file=sys.stderr)
+        where = f"{error.filename}{say(':')}{say(' ')}" if error.filename else ""
+        print(f"wenmai: {where}{say(error.strerror or str(error))}", file=sys.stderr)
         return 1
     return 0
 

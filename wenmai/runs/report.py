@@ -81,7 +81,9 @@ def report_html(comparison: Comparison) -> str:
         samples=_samples(comparison),
         notes=_notes(comparison, quality, cost),
         confidence=confidence_text(comparison),
-        map_method=escape(say("Laid out by {method}.", method=comparison.map_method) if comparison.map_method else ""),
+        map_method=escape(
+            say("Laid out by {method}.", method=say(comparison.map_method)) if comparison.map_method else ""
+        ),
         reproduce=_reproduce(comparison),
         data=script_data(comparison.to_json()),
     )
