@@ -94,6 +94,21 @@ def test_wide_names_have_room(comparison):
     assert name.x + 13 * len(name.text) <= 640
 
 
+def test_long_names_leave_room_for_what_is_drawn(comparison):
+    """Runs whose folders have one name are called by their paths."""
+    named = [
+        replace(system, name=f"/home/somebody/{'experiments' * 8}/{place}/run")
+        for place, system in zip("ab", comparison.systems, strict=True)
+    ]
+    found = charts(replace(comparison, systems=named))
+    for drawing in found.values():
+        shown = [one.text for one in drawing.shapes if isinstance(one, Text) and "…" in one.text]
+        assert [name[-6:] for name in shown] == ["/a/run", "/b/run"]
+        assert all(name.startswith("/home/somebody") for name in shown)
+    curves = [one for one in found["loss-negative-sampling"].shapes if isinstance(one, Line) and one.width == 2]
+    assert all(line.points[-1][0] - line.points[0][0] > 200 for line in curves)
+
+
 def test_what_has_no_place_is_not_drawn(comparison):
     """A probability of 0 makes bits and losses infinite."""
     first, second = comparison.systems

@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 from typing import TypeGuard
@@ -21,6 +21,7 @@ COLOURS = ("#2f81c9", "#d97a1f", "#b5496b", "#1a9b84", "#7f6bc4", "#7a828b")
 WIDTH, HEIGHT = 640, 360
 LEFT, TOP, BOTTOM = 56, 40, 48
 MOST_POINTS = 300
+_MOST_COLUMNS = 40  # of a name, which a terminal would show in as many; some 280 pixels
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ def write_charts(comparison: Comparison, folder: str | Path, form: str = "svg") 
 
 def charts(comparison: Comparison) -> dict[str, Drawing]:
     """Returns the charts of a comparison by name: measures, learning curves, tasks, and the panels of the report."""
-    systems, found = comparison.systems, dict[str, Drawing]()
+    systems = [replace(system, name=_short(system.name)) for system in comparison.systems]
+    found = dict[str, Drawing]()
 
     def add(title: str, drawing: Drawing) -> None:
         """Titles that differ in signs alone have one name for a file, so the second gets a number."""
@@ -149,6 +151,12 @@ def _dots(title: str, measures: Sequence[tuple[int, str, Measure]]) -> Drawing:
         shapes.append(Text(x=left - 10, y=y + 4, text=name, anchor="end"))
         shapes.append(Text(x=right + 12, y=y + 4, text=f"{value:.3f}"))
     return Drawing(width=WIDTH, height=bottom + 30, title=title, shapes=shapes)
+
+
+def _short(name: str) -> str:
+    """Returns a name that leaves half of a chart for what is drawn, without its middle if need be."""
+    kept = len(name) * _MOST_COLUMNS // text_width(name) // 2 if name else 0
+    return name if text_width(name) <= _MOST_COLUMNS else f"{name[:kept]}…{name[-kept:]}"
 
 
 def _title(text: str) -> Text:
