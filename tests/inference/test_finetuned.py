@@ -150,6 +150,14 @@ def test_what_has_no_order_is_refused(trained, task, ask, message):
             ask(model, given)
 
 
+@pytest.mark.parametrize("task", ["classification", "pair"])
+def test_no_labels_at_all_cannot_be_asked_for(trained, task):
+    model = find_system(f"finetuned-{task}").load().load(trained[task])
+    for k in (0, -2):
+        with pytest.raises(SettingError, match=f"k={k}: expected at least 1 label, or -1 for all"):
+            model.predict(["a\tb" if task == "pair" else "a"], k)
+
+
 @pytest.mark.parametrize(
     ("task", "verb"),
     [

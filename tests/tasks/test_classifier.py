@@ -62,6 +62,8 @@ def test_every_method_learns(tmp_path, method, labels):
             assert sum(numbers) == pytest.approx(1)
     assert run.summary["labels"] == len(labels)
     assert model.probabilistic == (method in ("softmax", "logistic"))
+    with pytest.raises(SettingError, match="k=0: expected at least 1 label, or -1 for all"):
+        model.predict(texts, k=0)
     if not model.probabilistic:
         with pytest.raises(SettingError, match="no probabilities"):
             model.predict(texts, threshold=0.5)

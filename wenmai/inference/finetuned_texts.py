@@ -27,6 +27,7 @@ from wenmai.core.task_names import TaskName
 from wenmai.data.typed import PairExample, ScoredExample, TextExample, is_ordered, weight_of
 from wenmai.inference.finetuned import FineTuned, Floats, parts_of
 from wenmai.inference.finetuned_network import HeadShape, Item, Outputs, fitted
+from wenmai.inference.options import require_label_count
 from wenmai.measures.classification import classification_metrics
 from wenmai.measures.regression import RegressionResult, correlations, measure_regression
 from wenmai.nn.heads import ClassificationHead
@@ -218,7 +219,11 @@ class Classification(OfTexts):
             texts: Texts; of a model of pairs tuples of two, or texts with a tab between them.
             k: Most labels of a text; -1 for all.
             threshold: Less probable labels are left out.
+
+        Raises:
+            SettingError: if ``k`` is out of range, or a text is not what the model was trained on.
         """
+        require_label_count(k)
         found = []
         for row in self.probabilities(texts):
             order = np.argsort(-row, kind="stable")[: None if k < 0 else k]

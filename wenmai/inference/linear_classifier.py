@@ -14,6 +14,7 @@ from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.showing import Shown
 from wenmai.core.tensors import require_finite, tensor_file, write_tensors
 from wenmai.data.features import NGRAMS, FeaturesConfig, NgramFeatures, VectorFeatures, segmented
+from wenmai.inference.options import require_label_count
 from wenmai.models.folder import CONFIG, read_fields, read_settings, write_fields
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run
@@ -107,17 +108,18 @@ class LinearTextClassifier(Shown):
             threshold: Labels that are less probable are left out.
 
         Raises:
-            SettingError: for a threshold if the model has no probabilities.
+            SettingError: if ``k`` is out of range, or for a threshold if the model has no probabilities.
         """
         if isinstance(texts, str):
             raise SettingError("predict takes a list of texts; put a single one in brackets")
+        require_label_count(k)
         if threshold > 0 and not self.probabilistic:
             raise SettingError(f"{self.config.method} has scores but no probabilities, so no threshold can be set")
         tokens = segmented(list(texts), self.text)
         if not tokens:
             return []
         numbers = self.numbers(tokens)
-        best = np.argsort(-numbers, axis=1, kind="stable")[:, : len(self.labels) if k < 0 else k]
+        best = np.argsort(-numbers, axis=1, kind="stable")[:, : None if k < 0 else k]
         return [
             [(self.labels[place], float(row[place])) for place in places if row[place] >= threshold]
             for row, places in zip(numbers, best, strict=True)
