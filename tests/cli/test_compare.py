@@ -26,6 +26,14 @@ def test_a_comparison_does_not_replace_the_last_one(runs, shell):
     assert named.out.endswith("report: runs/comparison/report.html\n")
 
 
+def test_a_place_in_a_file_is_refused_before_anything_is_measured(runs, shell):
+    for out in ("similarity.tsv", "similarity.tsv/both"):
+        refused = shell("compare", *runs, "--similarity", "similarity.tsv", "--out", out, code=6).err
+        assert refused == f"wenmai: {out}: similarity.tsv is a file; name a folder, choose another --out\n"
+        trained = shell("compare", "--systems", "word2vec", "a", "--words", "a", "--out", out, code=6).err
+        assert trained == refused
+
+
 def test_a_run_is_no_place_for_a_comparison(runs, shell):
     before = sorted(path.name for path in (shell.folder / "a").iterdir())
     assert "a: is a run; a comparison needs a folder" in shell("compare", *runs, "--out", "a", code=6).err

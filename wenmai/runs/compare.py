@@ -112,7 +112,10 @@ def written(comparison: Comparison, folder: Path) -> Path:
 
 
 def require_no_run(folder: Path) -> None:
-    """Raises RunError if a comparison would be written into a run."""
+    """Raises RunError if a comparison would be written into a run, or into what is no folder."""
+    nearest = next(place for place in (folder, *folder.parents) if place.exists())
+    if not nearest.is_dir():
+        raise RunError(f"{folder}: {nearest} is a file; name a folder, choose another --out")
     if (folder / RECIPE).exists():
         raise RunError(f"{folder}: is a run; a comparison needs a folder of its own, choose another --out")
 

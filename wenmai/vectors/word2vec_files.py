@@ -376,8 +376,9 @@ def _decode(path: Path, words: list[bytes], encoding: str, errors: str) -> list[
         whole = problem.object  # a word, or all of them
         number = words.index(whole) if whole in words else whole.count(b"\n", 0, problem.start)
         raise UndecodableError(
-            f"{path}, word {number + 1}: {_excerpt(words[number])} is not {name.upper()}; to take such words as far "
-            f"as they go, read the file in Python by WordVectors.load_word2vec_format with unicode_errors='replace' "
+            f"{path}, word {number + 1}: {_excerpt(words[number])} is not {name.upper()}; if the whole file is in "
+            f"another encoding, convert it first (iconv -f ENCODING -t utf-8); to take such words as far as they go, "
+            f"read the file in Python by WordVectors.load_word2vec_format with unicode_errors='replace' "
             f"or 'ignore'",
             problem,
         ) from None
