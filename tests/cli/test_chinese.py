@@ -29,6 +29,8 @@ def test_wrong_usage_and_errors_are_in_chinese(shell, monkeypatch):
     assert "没有这个命令：“trian”" in shell("--lang", "zh", "trian", code=2).err
     assert "没有名为 'gtp' 的系统；是否想输入 'gpt'？" in shell("--lang", "zh", "train", "gtp", "x", code=2).err
     assert "没有名为 'text.txt' 的系统" in shell("--lang", "zh", "train", "text.txt", code=2).err  # not "name the text"
+    named = shell("--lang", "zh", "train", "word2vec", "x", "--sg", "1", code=2).err
+    assert "没有这个选项：--sg；是否想输入 'algorithm'（取 skipgram 或 cbow）？" in named
     assert "--lang fr: expected en or zh" in shell("--lang", "fr", "systems", code=2).err
     monkeypatch.setenv("WENMAI_LANG", "zh")
     assert "--lang fr：应为 en 或 zh" in shell("--lang", "fr", "systems", code=2).err
@@ -153,6 +155,17 @@ def test_results_and_reports_are_in_chinese_and_json_is_not(shell, monkeypatch):
         json.loads((shell.folder / "both/comparison.json").read_text())
     )
     assert stored.kinds["bits"].title == "Bits per character"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "told"),
+    [("gb18030", "0xce 不合 utf-8 编码（invalid continuation byte）；如果文件是别的编码，请指明（encoding=gb18030、"),
+     ("utf-16", "0xff 不合 utf-8 编码（invalid start byte）；文件的开头像 UTF-16，请用 encoding=utf-16")],
+)  # fmt: skip
+def test_another_encoding_is_named_in_chinese(encoding, told, shell, monkeypatch):
+    (shell.folder / "text.txt").write_text("我 爱 北京\n" * 9, encoding)
+    monkeypatch.setenv("WENMAI_LANG", "zh")
+    assert told in shell("train", "word2vec", "text.txt", "--out", "run", code=3).err
 
 
 def test_tables_and_checks_are_in_chinese(shell, monkeypatch):
