@@ -8,6 +8,7 @@ import wenmai
 from wenmai.core import wording
 from wenmai.core.errors import CorpusError
 from wenmai.data.examples import ExamplesConfig, open_examples
+from wenmai.data.readers import minimal_pairs
 from wenmai.measures.questions import measure_questions
 from wenmai.measures.regression import measure_regression
 from wenmai.measures.tagging import measure_tagging
@@ -133,6 +134,16 @@ def test_what_is_wrong_with_examples_is_said_in_chinese(shell):
     assert "keep=head" in wording.say(
         "1 of 38 examples are longer than the 128 tokens that the model reads, and were cut (keep=head)"
     )
+
+
+def test_what_is_wrong_with_pairs_and_downloads_is_said_in_chinese(shell):
+    (shell.folder / "pairs.tsv").write_text("good one\tone good\nonly one\n")
+    wording.speak("zh")
+    with pytest.raises(CorpusError) as wrong:
+        list(minimal_pairs(shell.folder / "pairs.tsv"))
+    assert "应为一行“合格句<TAB>不合格句”（有 1 列，应为 2 至 4 列）" in wording.say(str(wrong.value))
+    assert wording.say("equal to the registered checksum") == "与登记的校验和一致"
+    assert wording.say("not here; 'wenmai data get text8' fetches it") == "本机没有；可用“wenmai data get text8”获取"
 
 
 def test_results_and_reports_are_in_chinese_and_json_is_not(shell, monkeypatch):
