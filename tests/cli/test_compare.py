@@ -32,6 +32,8 @@ def test_a_place_in_a_file_is_refused_before_anything_is_measured(runs, shell):
         assert refused == f"wenmai: {out}: similarity.tsv is a file; name a folder, choose another --out\n"
         trained = shell("compare", "--systems", "word2vec", "a", "--words", "a", "--out", out, code=6).err
         assert trained == refused
+        refused = shell("compare", *runs, "--similarity", "similarity.tsv", "--charts", out, code=2).err
+        assert refused == f"wenmai: --charts {out}: similarity.tsv is a file; name a folder\n"
 
 
 def test_a_run_is_no_place_for_a_comparison(runs, shell):

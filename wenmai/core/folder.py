@@ -23,6 +23,7 @@ __all__ = [
     "cache_folder",
     "check_listed",
     "check_sealed",
+    "file_in_place_of",
     "file_sha256",
     "make_folder",
     "plain_file",
@@ -39,6 +40,12 @@ VERSION = 1
 _BLOCK_BYTES = 1 << 22
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _unsealed: set[Path] = set()  # folders whose files are synced when they are sealed, and need not be one by one
+
+
+def file_in_place_of(folder: Path) -> Path | None:
+    """Returns what stands, and is no folder, where a folder or one above it would have to be; None: nothing."""
+    nearest = next(place for place in (folder, *folder.parents) if place.exists())
+    return None if nearest.is_dir() else nearest
 
 
 def cache_folder() -> Path:

@@ -12,6 +12,7 @@ from pathlib import Path
 from string import Template
 
 from wenmai.core.errors import SettingError
+from wenmai.core.folder import file_in_place_of
 from wenmai.core.wording import language, phrase
 
 __all__ = ["filled", "json_in_script", "page_texts", "require_page", "script_texts", "scrolling", "small", "swatch"]
@@ -55,9 +56,8 @@ def require_page(path: str | Path | None, usual: str) -> None:
     """
     if path is None:
         return
-    nearest = next(folder for folder in Path(path).absolute().parents if folder.exists())
-    if not nearest.is_dir():
-        raise SettingError(f"{path}: {nearest} is a file; name a page in a folder")
+    if other := file_in_place_of(Path(path).parent):
+        raise SettingError(f"{path}: {other} is a file; name a page in a folder")
     if not Path(path).exists():
         return
     if Path(path).is_dir():
