@@ -118,7 +118,7 @@ def test_a_contextual_model_gives_its_own_vectors(monkeypatch):
 def test_sentence_pairs_have_no_probe(vectors):
     with pytest.raises(SettingError, match="sentence pairs"):
         probe_encoder(StaticTokens(vectors), find_dataset("mrpc"))
-    with pytest.raises(RunError, match="a translation run has no vectors of words"):
+    with pytest.raises(RunError, match="a run of translation has no vectors of words"):
         token_encoder(object(), "translation")
 
 
