@@ -162,6 +162,11 @@ def test_messages_are_complete():
     [
         ("corpus.txt: is empty; expected text", "corpus.txt：是空的；应为文本"),
         (
+            "too few n-grams of words occur once, twice or three times to estimate the discounts of order 1, 2: 0.5, 1 "
+            "and 1.5 stand for them. This happens with little text",
+            "出现一、二、三次的词 n 元语法太少，无法估计 1, 2 阶的折扣，改用 0.5、1 和 1.5。文本很少时会这样",
+        ),
+        (
             "no system is called 'gtp'; did you mean 'gpt'? (`wenmai systems` lists them)",
             "没有名为 'gtp' 的系统；是否想输入 'gpt'？（用 `wenmai systems` 列出）",
         ),
