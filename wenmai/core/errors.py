@@ -27,6 +27,7 @@ __all__ = [
     "install_hint",
     "is_out_of_memory",
     "nearest_name",
+    "require_label_count",
     "shell_path",
 ]
 
@@ -131,3 +132,9 @@ def is_out_of_memory(error: BaseException) -> bool:
 def shell_path(path: Path) -> str:
     """Returns a path as a command that a message proposes names it: quoted, and not to be taken for an option."""
     return shlex.quote(f"./{path}" if str(path).startswith("-") else str(path))
+
+
+def require_label_count(k: int) -> None:
+    """Raises SettingError for a number of labels below 1, but for -1, which means all."""
+    if k < 1 and k != -1:
+        raise SettingError(f"k={k}: expected at least 1 label, or -1 for all")

@@ -21,13 +21,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wenmai.core.errors import CorpusError, FormatError, SettingError
+from wenmai.core.errors import CorpusError, FormatError, SettingError, require_label_count
 from wenmai.core.quantities import to_scale
 from wenmai.core.task_names import TaskName
 from wenmai.data.typed import PairExample, ScoredExample, TextExample, is_ordered, weight_of
 from wenmai.inference.finetuned import FineTuned, Floats, parts_of
 from wenmai.inference.finetuned_network import HeadShape, Item, Outputs, fitted
-from wenmai.inference.options import require_label_count
 from wenmai.measures.classification import classification_metrics
 from wenmai.measures.regression import RegressionResult, correlations, measure_regression
 from wenmai.nn.heads import ClassificationHead

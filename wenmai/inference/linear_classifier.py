@@ -10,11 +10,10 @@ import numpy.typing as npt
 from annotated_types import Ge
 from typing_extensions import Doc
 
-from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.errors import FormatError, SettingError, require_label_count
 from wenmai.core.showing import Shown
 from wenmai.core.tensors import require_finite, tensor_file, write_tensors
 from wenmai.data.features import NGRAMS, FeaturesConfig, NgramFeatures, VectorFeatures, segmented
-from wenmai.inference.options import require_label_count
 from wenmai.models.folder import CONFIG, read_fields, read_settings, write_fields
 from wenmai.text.settings import TextConfig
 from wenmai.training.run import Run

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from wenmai.core.errors import SettingError, nearest_name
 
-__all__ = ["Options", "require_label_count", "require_positive", "require_repetition_penalty", "require_sampling"]
+__all__ = ["Options", "require_positive", "require_repetition_penalty", "require_sampling"]
 
 _HOTTEST = 1000  # nearly equal chances for all tokens
 _SEEDS = 2**64
@@ -41,12 +41,6 @@ def require_positive(name: str, value: int) -> None:
     """Raises SettingError for a number of things below 1."""
     if value < 1:
         raise SettingError(f"{name}={value}: expected 1 or more")
-
-
-def require_label_count(k: int) -> None:
-    """Raises SettingError for a number of labels below 1, but for -1, which means all."""
-    if k < 1 and k != -1:
-        raise SettingError(f"k={k}: expected at least 1 label, or -1 for all")
 
 
 def require_repetition_penalty(value: float) -> None:

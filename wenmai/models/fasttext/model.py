@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.core.collector import uncollected
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, require_label_count
 from wenmai.models.fasttext.config import (
     END_OF_LINE,
     LABEL_PREFIX,
@@ -247,8 +247,7 @@ class FastText:
         names = list(self.classes.tokens)
         if isinstance(texts, str):
             raise SettingError("predict takes a list of texts; put a single one in brackets")
-        if k < 1 and k != -1:
-            raise SettingError(f"k={k}: expected at least 1 label, or -1 for all")
+        require_label_count(k)
         k = len(names) if k == -1 else min(k, len(names))
         answers: list[list[tuple[str, float]]] = []
         with uncollected():
