@@ -180,6 +180,21 @@ def test_bytes_that_are_no_text_are_named_in_the_file_of_the_user(train, tmp_pat
         train(path, verbose=0, minCount=1, epoch=1, dim=4, thread=1)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"lr": -1}, "lr=-1: expected greater than 0"),
+        ({"neg": 0}, "set neg=5 or loss=hs"),
+        ({"minCount": 99}, r"occurs minCount=99 times.*or minCount=20 or less"),
+    ],
+)
+def test_mistakes_name_the_arguments(arguments, said, tmp_path):
+    path = tmp_path / "text"
+    path.write_text("one two three\n" * 20)
+    with pytest.raises(ValueError, match=said):
+        ours.train_unsupervised(path, verbose=0, **arguments)
+
+
 @pytest.mark.parametrize("choices", [{}, {"qnorm": True, "cutoff": 400}, {"dsub": 4, "cutoff": 300, "retrain": True}])
 def test_quantised_models_are_as_good(choices, folder, tmp_path):
     theirs, mine = both(folder / "ova.bin")

@@ -1,6 +1,7 @@
 """The arguments of the official functions: names, defaults, and the settings of wenmai that they stand for."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from itertools import chain
@@ -101,6 +102,7 @@ _OF_SUPERVISED = _SHARED | {
     "label": "data.label_prefix",
 }
 _OF_UNSUPERVISED = _SHARED | {"ws": "model.window", "t": "model.sample", "model": "model.algorithm"}
+_ARGUMENT_OF = {path.partition(".")[2]: name for name, path in (_OF_SUPERVISED | _OF_UNSUPERVISED).items()}
 _TUNING = ("autotuneMetric", "autotunePredictions", "autotuneDuration", "autotuneModelSize")
 _ATTRIBUTES = {  # of a model, and what a model file calls them
     "dim": "vector_size",
@@ -174,6 +176,12 @@ def settings_of_unsupervised(args: Mapping[str, Any]) -> dict[str, Any]:
     if args["maxn"] == 0:
         settings["model.buckets"] = 0
     return settings | {"model.hierarchical": args["loss"] == "hs"}
+
+
+def in_arguments(message: str) -> str:
+    """Returns a message on settings with the names of the arguments that they were made from."""
+    message = message.replace("hierarchical=true", "loss=hs")
+    return re.sub(r"\b(\w+(?==)|\w+_\w+)", lambda name: _ARGUMENT_OF.get(name[0], name[0]), message)
 
 
 def without_effect(args: Mapping[str, Any], given: set[str]) -> list[str]:

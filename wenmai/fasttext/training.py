@@ -10,6 +10,7 @@ from typing import Any
 from wenmai.config.recipe import Recipe
 from wenmai.core.registry import find_system
 from wenmai.fasttext.arguments import (
+    in_arguments,
     loss_name,
     model_name,
     settings_of_supervised,
@@ -134,11 +135,14 @@ def _input(args: Mapping[str, Any]) -> Path:
 
 @contextmanager
 def _training_on(path: Path) -> Iterator[None]:
-    """Turns errors into those of the module; bytes that are no UTF-8 are named as in the user's file, not in a copy."""
+    """Turns errors into those of the module.
+
+    They name its arguments, and bytes that are no UTF-8 as in the user's file, not in a copy.
+    """
     try:
         with value_errors():
             yield
-    except FastTextError:
+    except FastTextError as problem:
         with path.open("rb") as file:
             for number, line in enumerate(file, 1):
                 try:
@@ -148,7 +152,7 @@ def _training_on(path: Path) -> Iterator[None]:
                         f"{path}: line {number}: 0x{line[error.start]:02x} is not UTF-8; convert the file first, "
                         "for instance by iconv -f latin-1 -t utf-8"
                     ) from None
-        raise
+        raise FastTextError(in_arguments(str(problem))) from problem.__cause__
 
 
 def _tuning(args: Mapping[str, Any], progress: _Progress) -> dict[str, Any]:
