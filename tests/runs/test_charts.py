@@ -109,6 +109,18 @@ def test_long_names_leave_room_for_what_is_drawn(comparison):
     assert all(line.points[-1][0] - line.points[0][0] > 200 for line in curves)
 
 
+def test_long_names_that_differ_in_the_middle_show_it(comparison):
+    long = "experiments" * 8
+    named = [
+        replace(system, name=f"/home/somebody/{long}/{place}/{long}/run")
+        for place, system in zip("ab", comparison.systems, strict=True)
+    ]
+    for drawing in charts(replace(comparison, systems=named)).values():
+        shown = [one.text for one in drawing.shapes if isinstance(one, Text) and "…" in one.text]
+        assert [name[:13] for name in shown] == ["…periments/a/", "…periments/b/"]
+        assert all(len(name) <= 42 for name in shown)
+
+
 def test_what_has_no_place_is_not_drawn(comparison):
     """A probability of 0 makes bits and losses infinite."""
     first, second = comparison.systems

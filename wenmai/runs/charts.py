@@ -4,7 +4,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
+from itertools import count, takewhile
 from pathlib import Path
 from typing import TypeGuard
 
@@ -54,7 +54,8 @@ def write_charts(comparison: Comparison, folder: str | Path, form: str = "svg") 
 
 def charts(comparison: Comparison) -> dict[str, Drawing]:
     """Returns the charts of a comparison by name: measures, learning curves, tasks, and the panels of the report."""
-    systems = [replace(system, name=_short(system.name)) for system in comparison.systems]
+    names = _short([system.name for system in comparison.systems])
+    systems = [replace(system, name=name) for system, name in zip(comparison.systems, names, strict=True)]
     found = dict[str, Drawing]()
 
     def add(title: str, drawing: Drawing) -> None:
@@ -153,10 +154,24 @@ def _dots(title: str, measures: Sequence[tuple[int, str, Measure]]) -> Drawing:
     return Drawing(width=WIDTH, height=bottom + 30, title=title, shapes=shapes)
 
 
-def _short(name: str) -> str:
-    """Returns a name that leaves half of a chart for what is drawn, without its middle if need be."""
-    kept = len(name) * _MOST_COLUMNS // text_width(name) // 2 if name else 0
-    return name if text_width(name) <= _MOST_COLUMNS else f"{name[:kept]}…{name[-kept:]}"
+def _short(names: Sequence[str]) -> list[str]:
+    """Returns names that leave half of a chart for what is drawn: without their middles, if these do not differ."""
+    without_middles: dict[str, list[str]] = {}
+    for name in names:
+        without_middles.setdefault(_cut(name, middle=True), []).append(name)
+    found: dict[str, str] = {}
+    for short, alike in without_middles.items():
+        shared = sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, zip(*alike, strict=False)))
+        start = shared - _MOST_COLUMNS // 4  # a little before they differ
+        found |= {name: short if len(alike) == 1 else _cut(f"…{name[start:]}", middle=False) for name in alike}
+    return [found[name] for name in names]
+
+
+def _cut(name: str, *, middle: bool) -> str:
+    kept = len(name) * _MOST_COLUMNS // max(1, text_width(name))
+    if kept >= len(name):
+        return name
+    return f"{name[: kept // 2]}…{name[-(kept // 2) :]}" if middle else f"{name[:kept]}…"
 
 
 def _title(text: str) -> Text:
