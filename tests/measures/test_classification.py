@@ -100,6 +100,7 @@ def test_precision_recall_curves():
     assert curve.thresholds == (0.1, 0.7, 0.8, 0.9)
     assert curve.precision_at_recall(1.0) == pytest.approx(2 / 3)
     assert curve.recall_at_precision(1.0) == pytest.approx(1 / 2)
+    assert curve.recall_at_precision(2.0) == curve.precision_at_recall(2.0) == 0.0
     assert curve.average_precision == pytest.approx(0.5 * 1 + 0.5 * 2 / 3)
     assert other.label == "b"
 

@@ -82,4 +82,10 @@ def test_one_line_is_not_lines():
 def test_what_cannot_happen_has_no_finite_perplexity():
     impossible = SentenceScore(text="a", log_prob=-math.inf, tokens=2)
     assert add_up([impossible]).perplexity == math.inf
-    assert math.isnan(add_up([]).perplexity)
+
+
+def test_a_text_of_nothing_has_no_score():
+    nothing = add_up([])
+    assert math.isnan(nothing.perplexity)
+    assert math.isnan(nothing.bits_per_byte)
+    assert "nan bits per character" in str(nothing)

@@ -153,12 +153,12 @@ class Curve:
     average_precision: float
 
     def precision_at_recall(self, recall: float) -> float:
-        """The best precision among the thresholds with at least this recall."""
-        return max(p for p, r in zip(self.precision, self.recall, strict=True) if r >= recall)
+        """The best precision among the thresholds with at least this recall; 0 if there is none."""
+        return max((p for p, r in zip(self.precision, self.recall, strict=True) if r >= recall), default=0.0)
 
     def recall_at_precision(self, precision: float) -> float:
-        """The best recall among the thresholds with at least this precision."""
-        return max(r for p, r in zip(self.precision, self.recall, strict=True) if p >= precision)
+        """The best recall among the thresholds with at least this precision; 0 if there is none."""
+        return max((r for p, r in zip(self.precision, self.recall, strict=True) if p >= precision), default=0.0)
 
 
 @dataclass(frozen=True, kw_only=True)

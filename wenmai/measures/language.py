@@ -120,7 +120,7 @@ class TextScore:
     @property
     def bits_per_character(self) -> float:
         """-log2 p / characters."""
-        return -self.log_prob / math.log(2) / self.characters
+        return self._bits(by=self.characters)
 
     @property
     def spelled_bits_per_character(self) -> float:
@@ -128,12 +128,15 @@ class TextScore:
 
         A model with an unknown token has not predicted which word it is; this makes it comparable to one that spells.
         """
-        return (-self.log_prob / math.log(2) + 8 * self.oov_bytes) / self.characters
+        return self._bits(8 * self.oov_bytes, by=self.characters)
 
     @property
     def bits_per_byte(self) -> float:
         """-log2 p / bytes."""
-        return -self.log_prob / math.log(2) / self.bytes
+        return self._bits(by=self.bytes)
+
+    def _bits(self, more: int = 0, *, by: int) -> float:
+        return (-self.log_prob / math.log(2) + more) / by if by else math.nan
 
     def as_dict(self) -> dict[str, float | int]:
         """All metrics, for JSON; those that are not finite become null there. ``pseudo`` is there where it is true."""
