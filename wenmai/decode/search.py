@@ -267,9 +267,10 @@ def exhaustive(
                 attention=None if maps is None else maps[row, :position],
             )
             results[int(sentences[row])].append(found)
+        rows = int(allowed.sum())
+        if rows > _MOST_ROWS:
+            raise ValueError(f"{rows} sequences are too many for an exhaustive search; use beam_search")
         parents, tokens = allowed.nonzero(as_tuple=True)
-        if len(parents) > _MOST_ROWS:
-            raise ValueError(f"{len(parents)} sequences are too many for an exhaustive search; use beam_search")
         totals = totals[parents] + log_probs[parents, tokens]
         sentences, history = sentences[parents], torch.cat([history[parents], tokens[:, None]], 1)
         scores = scoring.scores(totals, position + 1)
