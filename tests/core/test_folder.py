@@ -1,8 +1,10 @@
 """Files and folders that are either whole or absent."""
 
+import errno
 import json
 import os
 import stat
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -80,6 +82,16 @@ def test_an_error_leaves_the_file_that_was_there(tmp_path, error):
         with pytest.raises(error):
             fail(target)
     assert content_of(tmp_path) == {"file.bin": b"first"}
+
+
+def test_what_cannot_be_written_is_named_as_it_was_asked_for(tmp_path, monkeypatch):
+    def refuse(*, prefix, suffix, dir):
+        raise PermissionError(errno.EACCES, "Permission denied", f"{dir}/{prefix}x{suffix}")
+
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
+    with pytest.raises(PermissionError) as found, writing(tmp_path / "a.txt"):
+        pass
+    assert found.value.filename == str(tmp_path / "a.txt")
 
 
 def test_a_file_has_ordinary_permissions(tmp_path):

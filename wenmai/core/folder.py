@@ -83,7 +83,11 @@ def writing(path: str | Path) -> Iterator[BinaryIO]:
     make_folder(path.parent)
     if path.exists():
         plain_file(path)
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    except OSError as error:
+        error.filename = str(path)  # what the user named
+        raise
     try:
         os.fchmod(handle, 0o666 & ~umask())  # mkstemp gives 0600; results are ordinary files
         with os.fdopen(handle, "wb") as file:
