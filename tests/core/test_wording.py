@@ -212,6 +212,11 @@ def test_messages_are_complete():
             "标准输入：第 1 行：'x'：应为 文本<TAB>问题<TAB>选项<TAB>选项…，至少两个选项",
         ),
         ("runs/a: no such run folder", "runs/a：没有这个运行文件夹"),
+        ("my texts/a b.tsv: line 2 has a NUL, which no text has", "my texts/a b.tsv：第 2 行含有 NUL，文本中不应有它"),
+        (
+            "my texts/a b.json: line 1: has 0 answers to choose from (columns: a, b); expected two or more",
+            "my texts/a b.json：第 1 行：只有 0 个备选答案（各列：a, b）；应至少两个",
+        ),
         (
             "a.csv: line 3: 0xff is not utf-8 (invalid start byte); if the file has another encoding, name it "
             "(encoding=gb18030, latin-1, ...). bad_lines=skip leaves out such lines and counts them",

@@ -271,8 +271,8 @@ def test_runs_of_one_system_are_named_by_folder(runs, tmp_path):
     copy = shutil.copytree(runs[0], tmp_path / "copy")
     found = wenmai.compare([runs[0], copy], out=tmp_path / "report")
     assert [system.name for system in found.systems] == ["word2vec-sgns", "copy"]
-    with pytest.raises(RunError, match="both named"):
-        wenmai.compare([copy, copy], out=tmp_path / "report")
+    with pytest.raises(RunError, match="copy: is named twice; expected each run once"):
+        wenmai.compare([runs[0], copy, copy.parent / "." / "copy"], out=tmp_path / "report")
 
 
 @pytest.mark.parametrize("stages", [3, {"first": [1], "second": [1, 2]}])

@@ -28,7 +28,8 @@ _AS_THEY_ARE = {"name", "value", "other"}  # holes for what the user writes: a s
 _FEWEST_LETTERS, _FEWEST_BESIDE_ONE = 6, 4  # of a text that is recognised: fewer would be found in any other
 _FEW_WORDS = 3
 _PLACED = re.compile(  # FILE: line 3: this
-    r"(?P<place>standard input|examples from Python|\S+?)(?:: (?P<unit>line|item) (?P<number>[\d,]+))?: (?P<said>.+)",
+    r"(?P<place>standard input|examples from Python|\S+?|[^:]*[./][^:]*)"
+    r"(?:: (?P<unit>line|item) (?P<number>[\d,]+))?: (?P<said>.+)",
     re.DOTALL,
 )
 _UNITS = {"line": "line {number}: {what}", "item": "item {number}: {what}"}

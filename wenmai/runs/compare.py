@@ -54,7 +54,7 @@ def compare(
         **options: What to evaluate on, and how.
 
     Raises:
-        RunError: if a run is not finished, two runs have the same name, they share no verb that can be measured,
+        RunError: if a run is not finished or is named twice, they share no verb that can be measured,
             or ``out`` is a run folder or cannot be written.
         SettingError: if an option is not for such runs, or there is no test set of a name.
     """
@@ -155,7 +155,14 @@ def _curve(records: Sequence[Mapping[str, Any]]) -> list[CurvePoint]:
 
 
 def distinct_names(runs: Sequence[Run]) -> list[str]:
-    """Returns the names of the systems, or where two are alike those of the folders."""
+    """Returns the names of the systems, or where two are alike those of the folders.
+
+    Raises:
+        RunError: if a run is there twice.
+    """
+    folders = [run.path.resolve() for run in runs]
+    if twice := next((run.path for run, own in zip(runs, folders, strict=True) if folders.count(own) > 1), None):
+        raise RunError(f"{twice}: is named twice; expected each run once")
     systems = [run.recipe.system for run in runs]
     if len(set(systems)) == len(systems):
         return systems
