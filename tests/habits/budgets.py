@@ -14,7 +14,6 @@ ROOT = Path(__file__).resolve().parents[2]
 MAX_LINES = 450
 LONGER_FILES = {  # file: (its own limit, why it is better in one piece)
     "wenmai/kernels/window.py": (700, "one step and the loops around it, compiled as one unit"),
-    "wenmai/vectors/word_vectors.py": (700, "one class with the methods users know"),
 }
 
 REPEATS = 10
