@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from wenmai.core.errors import CorpusError, SettingError
+from wenmai.data import datasets as datasets_module
 from wenmai.data import readers
 from wenmai.data.catalogue import find
 from wenmai.data.datasets import (
@@ -22,6 +23,7 @@ from wenmai.data.datasets import (
     find_dataset,
     open_labelled,
 )
+from wenmai.data.encoded_labelled import encode_labelled
 from wenmai.data.labelled import LabelledConfig, LabelledStats
 from wenmai.data.readers import bio_tags
 from wenmai.data.tags import bioes_labels, bioes_tags, with_outside
@@ -167,6 +169,18 @@ def test_a_set_is_labelled_text_for_training(mirror):
     assert dev.fingerprint() != texts.fingerprint()
     with pytest.raises(SettingError, match="no classes of texts"):
         open_labelled("data:conll2003", LabelledConfig(), TextConfig())
+
+
+def test_sets_of_one_file_have_different_labels(tmp_path, monkeypatch):
+    path = tmp_path / "trec.txt"
+    path.write_text("HUM:ind Who is it ?\nNUM:date When was it ?\nLOC:city Where is it ?\n" * 20)
+    monkeypatch.setattr(datasets_module, "get", lambda name: path)
+    monkeypatch.setattr(datasets_module, "_is_set_aside", lambda example, one_in: False)
+    coarse, fine = (
+        encode_labelled(open_labelled(name, LabelledConfig(), TextConfig())) for name in ("data:trec", "data:trec-fine")
+    )
+    assert list(coarse.label_names) == ["HUM", "NUM", "LOC"]
+    assert list(fine.label_names) == ["HUM:ind", "NUM:date", "LOC:city"]
 
 
 def test_unknown_names_suggest_others(tmp_path):

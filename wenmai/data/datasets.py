@@ -159,7 +159,8 @@ class _SplitTexts(Labelled):
 
     def fingerprint(self) -> str:
         """Returns a hash of the content and of how it is read."""
-        return hashlib.sha256(f"{super().fingerprint()} {self.split}".encode()).hexdigest()
+        name = "" if self.dataset is None else self.dataset.name  # two sets may have one file, as trec and trec-fine
+        return hashlib.sha256(f"{super().fingerprint()} {name} {self.split}".encode()).hexdigest()
 
     def _examples(self, path: Path, stats: LabelledStats) -> Iterator[tuple[int, str, tuple[str, ...]]]:
         if self.dataset is None:
