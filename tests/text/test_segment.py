@@ -42,6 +42,12 @@ def test_words_keep_combining_marks_and_joiners() -> None:
     assert segmenter("words").tokens("हिन्दी e\u0301tat می\u200cخواهم") == ["हिन्दी", "e\u0301tat", "می\u200cخواهم"]
 
 
+def test_lines_end_with_any_number_of_carriage_returns() -> None:
+    expected = ["我们", LINE_END, "北京", LINE_END]
+    for end in ("\n", "\r\n", "\r\r\n"):
+        assert segmenter("chinese").tokens(f"我们{end}北京{end}") == expected
+
+
 def test_half_a_character_is_no_chinese_word() -> None:
     with pytest.raises(CorpusError, match=r"a text has the lone surrogate '.udcff' at character 1"):
         segmenter("chinese").tokens("我\udcff")

@@ -179,7 +179,7 @@ def _chinese() -> Segmenter:
 
     def tokens(text: str) -> list[str]:
         with explaining([text]):
-            pieces = rjieba.cut(text.replace("\r\n", "\n"))  # otherwise the two are one token
+            pieces = rjieba.cut(text.replace("\r", " "))  # before a line feed the two would be one token
         return [LINE_END if piece == "\n" else piece for piece in pieces if piece == "\n" or not piece.isspace()]
 
     def separates(character: str) -> bool:
