@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from wenmai.data import mentions
 from wenmai.data.mentions import Found, aliased, cut_words, entities_of
 from wenmai.data.relations import docred_documents
+from wenmai.text.segment import treebank_spans
 
 ENGLISH = "Marie Curie met Dr. Langevin in the U.S. in 1911. Curie's prize, 1,000.50 francs, was state-of-the-art!"
 CHINESE = "清华大学在北京。它由GPT-4 研究！"
@@ -28,6 +29,12 @@ def test_words_and_sentences():
 
 def test_accents_of_their_own():
     assert [word.text for word in cut_words("cafe\u0301s, e\u0301")[0]] == ["cafe\u0301s", ",", "e\u0301"]
+
+
+@pytest.mark.parametrize("text", ["भारत की राजधानी दिल्ली", "جاء مُحَمَّد اليوم", "co\u00adopera\u00adtion now"])
+def test_words_keep_their_vowels_and_other_marks(text):
+    assert [word.text for word in cut_words(text)[0]] == text.split()
+    assert [text[low:high] for low, high in treebank_spans(text)] == text.split()
 
 
 def test_lines_have_sentences_of_their_own():

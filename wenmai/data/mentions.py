@@ -15,21 +15,19 @@ the one that was mentioned last before it.
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from wenmai.data.relations import Entity, Mention, RelationDocument
 from wenmai.text.ranges import HAN
+from wenmai.text.segment import marks_in_words
 from wenmai.text.sentences import sentences as sentences_of
 
 __all__ = ["Found", "Word", "aliased", "cut_words", "entities_of"]
 
-_LETTERS = rf"(?:(?![{HAN}])\w[\u0300-\u036f]*)+"  # accents may be characters of their own
 _OF = r"['’]s\b"  # a word of its own, as in Kenya's
-_WORD = re.compile(rf"[{HAN}]|\d+(?:[.,]\d+)+|{_LETTERS}(?:(?!{_OF})['’.-]{_LETTERS})*|{_OF}|[^\w\s]")
 _IS_CHINESE = re.compile(f"[{HAN}]+")
-_IN_NAMES = re.compile(r"\w+(?:['’-]\w+)*")
 _PEOPLE = frozenset(("per", "person", "people", "name", "nr", "人名", "人物"))  # as taggers call them
 _LONGEST = 200  # characters of a name of which parts are looked for
 _SMALL = frozenset(
@@ -98,8 +96,20 @@ def cut_words(
     return found
 
 
+@cache
+def _word() -> re.Pattern[str]:
+    letters = rf"(?:(?![{HAN}])\w[{marks_in_words()}]*)+"  # accents and vowels may be characters of their own
+    return re.compile(rf"[{HAN}]|\d+(?:[.,]\d+)+|{letters}(?:(?!{_OF})['’.-]{letters})*|{_OF}|[^\w\s]")
+
+
+@cache
+def _in_names() -> re.Pattern[str]:
+    letter = rf"[\w{marks_in_words()}]"
+    return re.compile(rf"{letter}+(?:['’-]{letter}+)*")
+
+
 def _words(text: str, low: int, high: int, inside: str, cuts: Sequence[int]) -> Iterable[Word]:
-    for match in _WORD.finditer(text, low, high):
+    for match in _word().finditer(text, low, high):
         first, behind = match.span()
         places = {first, behind, *cuts[bisect_right(cuts, first) : bisect_left(cuts, behind)]}
         if inside:
@@ -246,7 +256,7 @@ class _Parts(NamedTuple):
 
 @lru_cache(1 << 16)
 def _parts(name: str) -> _Parts:
-    words = _IN_NAMES.findall(name.lower())
+    words = _in_names().findall(name.lower())
     large = [place for place, word in enumerate(words) if word not in _SMALL]
     core = " ".join(words[large[0] : large[-1] + 1]) if large else ""
     letters = "".join(words[place][0] for place in large)

@@ -17,6 +17,7 @@ from wenmai.text.unspaced import find_unspaced
 __all__ = [
     "LINE_END",
     "Segmenter",
+    "marks_in_words",
     "places_before_spacing",
     "segmenter",
     "spaced_words",
@@ -129,7 +130,7 @@ def _unspaced_segmentation(text: str) -> str | None:
 
 @cache
 def _treebank() -> re.Pattern[str]:
-    letter = rf"[\w{_marks()}]"
+    letter = rf"[\w{marks_in_words()}]"
     ending = rf"(?:s|m|d|ll|re|ve)(?!{letter})"
     parts = (
         r"(?:Mr|Mrs|Ms|Dr|St|Prof|Gen|Gov|Sen|Rep|Lt|Col|Capt)\.(?=\s)",
@@ -154,7 +155,7 @@ def _whitespace() -> Segmenter:
 def _words() -> Segmenter:
     # Possessive quantifiers: a word that has been read is never given back, which makes this three times as
     # fast. Groups have none: Python 3.11.2 matches possessive groups wrongly.
-    word = rf"[\w{_marks()}]"
+    word = rf"[\w{marks_in_words()}]"
     find = re.compile(rf"\d++(?:[.,]\d++)+|{word}++(?:['’]{word}++)*|[^\w\s]").findall
 
     def tokens(text: str) -> list[str]:
@@ -197,7 +198,7 @@ def _after_last(text: str, wanted: Callable[[str], bool]) -> int:
 
 
 @cache
-def _marks() -> str:
+def marks_in_words() -> str:
     r"""Returns the characters inside words that Python's ``\w`` lacks, as ranges of a regular expression.
 
     These are the combining marks of the basic plane, soft hyphens and zero-width joiners.
