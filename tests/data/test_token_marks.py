@@ -96,6 +96,13 @@ def test_inline_marks_are_taken_out():
     assert spelled == ["adalovelace", "london", "ab"]
 
 
+def test_inline_marks_may_have_spaces_inside():
+    text = "born in [[ London ]], not [[ ]] in [[New York ]]"
+    tokens, marks = marked(tokenizer("wordpiece", text), text, bits=ENTITY, inline=True)
+    spelled = ["".join(token.removeprefix("##") for token in tokens[low:high]) for low, high in entity_spans(marks)]
+    assert spelled == ["london", "newyork"]
+
+
 def test_what_finds_entities_comes_before_the_list_and_behind_inline_marks():
     def finder(texts):
         return [[(0, 3), (4, 9)] for _ in texts]

@@ -45,7 +45,7 @@ __all__ = [
 
 CAPITAL, PHRASE, ENTITY, INSIDE = 1, 2, 4, 8
 
-VERSION = 1  # of the marks that a text has
+VERSION = 2  # of the marks that a text has
 
 Marks = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
@@ -149,7 +149,8 @@ class Marker:
         for match in _INLINE.finditer(text):
             before = text[behind : match.start()]
             size += len(before)
-            spans.append((size, size + len(match[1])))
+            inside = len(match[1].lstrip())  # no entity begins with a space
+            spans.append((size + len(match[1]) - inside, size + len(match[1])))
             size += len(match[1])
             parts += [before, match[1]]
             behind = match.end()
