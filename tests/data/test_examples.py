@@ -35,7 +35,7 @@ GOOD, BAD = TextExample("a fine film", "1"), TextExample("too long", "0")
         ("chinese.csv", "编号,内容,标签\n7,a fine film,1\n8,too long,0\n"),
         ("objects.jsonl", [{"text": "a fine film", "label": 1}, {"text": "too long", "label": 0}]),
         ("clue.json", '{"label": "1", "sentence": "a fine film"}\n{"label": "0", "sentence": "too long"}\n'),
-        ("list.json", [{"text": "a fine film", "label": "1"}, {"text": "too long", "label": ["0"]}]),
+        ("list.json", [{"text": "a fine film", "label": [1]}, {"text": "too long", "label": ["0"]}]),
         ("data.json", {"data": [{"text": "a fine film", "gold-label": 1}, {"text": "too long", "gold-label": 0}]}),
         ("cola.tsv", "gj04\t1\t\ta fine film\ngj04\t0\t*\ttoo long\n"),
         ("words.txt", "__label__1 a fine film\ntoo __label__0 long\n"),

@@ -159,12 +159,11 @@ def _plain(value: str, name: str) -> str:
 
 
 def _label(value: Any, name: str, *, undecided: bool) -> str:  # noqa: ANN401  any JSON
+    value = value[0] if isinstance(value, list) and len(value) == 1 else value
     value = value.item() if hasattr(value, "item") else value  # a number of numpy, in an example from Python
     value = None if isinstance(value, float) and math.isnan(value) else value  # what a table lacks
     if isinstance(value, bool | int | float):
         value = json.dumps(value)
-    if isinstance(value, list) and len(value) == 1:
-        value = value[0]
     if value is not None and not isinstance(value, str):
         raise ValueError(f"{name} is {_shown(value)}; expected one label")
     label = _plain(value or "", name).strip()
