@@ -157,9 +157,17 @@ def test_quotes_of_a_spreadsheet_are_noted(tmp_path):
     ]
 
 
-def test_lines_that_end_with_a_carriage_return_alone(tmp_path):
-    with pytest.raises(CorpusError, match="carriage return without a line feed"):
-        list(open_examples(written(tmp_path / "a.csv", "text,label\ra,x\rb,y\r"), "classification"))
+@pytest.mark.parametrize(
+    ("task", "name", "content"),
+    [
+        ("classification", "a.csv", "text,label\ra,x\rb,y\r"),
+        ("classification", "a.txt", "__label__x a\r__label__x b\r"),
+        ("tagging", "a.txt", "EU B-ORG\ris O\r"),
+    ],
+)
+def test_lines_that_end_with_a_carriage_return_alone(tmp_path, task, name, content):
+    with pytest.raises(CorpusError, match="line 1: has a carriage return without a line feed"):
+        list(open_examples(written(tmp_path / name, content), task))
 
 
 @pytest.mark.parametrize("names", [[f"option{number}" for number in range(1, 13)], [*"ABCDEFGHIJKL"]])

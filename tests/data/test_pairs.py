@@ -140,6 +140,7 @@ def test_the_fingerprint_follows_the_content(tmp_path):
         (b"one\teins\n\xff\tx\n", "line 2: 0xff is not UTF-8"),
         ("one\teins\n".encode("utf-16"), "line 1: 0xff is not UTF-8.*UTF-16"),
         (b"one\teins\na\0b\tx\n", "line 2 has a NUL"),
+        (b"one\teins\rtwo\tzwei\r", "line 1: has a carriage return without a line feed"),
         (b"\t\n\n", "no pairs in 2 lines"),
         (b"x" * (1 << 20) + b"\ty\n", "line 1 is longer than a megabyte"),
         (gzip.compress(TSV.encode() * 99, mtime=0)[:-9], "gzip data is damaged"),

@@ -10,7 +10,16 @@ from typing import Any, cast
 from wenmai.core.compressed import reading
 from wenmai.core.errors import CorpusError
 
-__all__ = ["beginning", "is_json_lines", "numbered_lines", "plain_name", "read_json", "rows_of", "text_lines"]
+__all__ = [
+    "beginning",
+    "is_json_lines",
+    "numbered_lines",
+    "plain_name",
+    "read_json",
+    "require_line_feeds",
+    "rows_of",
+    "text_lines",
+]
 
 _COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz", ".zst")
 _JSON_ENDINGS = (".jsonl", ".jsonlines", ".json-lines", ".ndjson")
@@ -39,7 +48,7 @@ def numbered_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, s
     """Yields number and content of the lines of a file, without their ends; of a bad line what is wrong with it.
 
     Raises:
-        CorpusError: if the file cannot be read, or a line is longer than 16 MB.
+        CorpusError: if the file cannot be read, a line is longer than 16 MB, or lines end with carriage returns alone.
     """
     number = 0
     plain = "\n".encode(encoding) == b"\n"
@@ -53,6 +62,8 @@ def numbered_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, s
             number += 1
             if len(line) == MAX_LINE and not line.endswith(b"\n"):
                 raise CorpusError(f"{path}: line {number} is longer than {MAX_LINE >> 20} MB; expected a text a line")
+            if number == 1:
+                require_line_feeds(line, path)
             try:
                 content = line.decode(used)
                 if "\0" in content:
@@ -74,6 +85,23 @@ def text_lines(path: Path, encoding: str = "utf-8") -> Iterator[tuple[int, str]]
             fault = str(line).replace(_NAME_IT, "convert the file to UTF-8") if encoding == "utf-8" else line
             raise CorpusError(f"{path}: line {number}: {fault}")
         yield number, line
+
+
+def require_line_feeds(first: bytes, path: Path) -> None:
+    """Makes sure that a file is no single line with carriage returns inside, which some spreadsheets end lines with.
+
+    Raises:
+        CorpusError: if it is.
+    """
+    if not first.endswith(b"\n") and b"\r" in first.rstrip(b"\r"):
+        raise _without_line_feed(path, 1)
+
+
+def _without_line_feed(path: Path, number: int) -> CorpusError:
+    return CorpusError(
+        f"{path}: line {number}: has a carriage return without a line feed; save the file with the line ends of Unix "
+        "or Windows"
+    )
 
 
 def _fault(error: ValueError, line: bytes, encoding: str) -> ValueError:
@@ -130,10 +158,7 @@ def rows_of(path: Path, lines: Iterable[tuple[int, str]], delimiter: str) -> Ite
             begin = 0
     except csv.Error as error:
         if "new-line character" in str(error):
-            raise CorpusError(
-                f"{path}: line {begin}: has a carriage return without a line feed; save the file with the line ends of "
-                "Unix or Windows"
-            ) from None
+            raise _without_line_feed(path, begin) from None
         raise CorpusError(f"{path}: line {begin}: is not CSV ({error}); check the quotes") from None
 
 

@@ -21,7 +21,7 @@ from wenmai.core.compressed import reading
 from wenmai.core.errors import CorpusError
 from wenmai.data.corpus import Progress
 from wenmai.data.file_hash import FileHash, file_hashes
-from wenmai.data.lines import is_json_lines
+from wenmai.data.lines import is_json_lines, require_line_feeds
 from wenmai.data.sources import in_catalogue
 
 __all__ = ["Pairs", "PairsConfig", "PairsStats", "read_pairs"]
@@ -234,6 +234,8 @@ def _lines(path: Path, advance: Callable[[int], None] | None) -> Iterator[str]:
             number += 1
             if len(line) == _MAX_LINE and not line.endswith(b"\n"):
                 raise CorpusError(f"{path}: line {number} is longer than a megabyte; expected a sentence a line")
+            if number == 1:
+                require_line_feeds(line, path)
             yield _decoded(line, path, number)
     if number == 0:
         raise CorpusError(f"{path}: is empty; expected text")
