@@ -141,6 +141,14 @@ def test_lines_of_fasttext_may_have_tabs(tmp_path):
     assert list(found) == [TextExample("hello world", "a"), TextExample("some tab here", "b")]
 
 
+def test_lines_without_labels_are_all_kept(tmp_path):
+    content = "__label__a hello\n\nno label\n__label__a __label__b two\n"
+    found = open_examples(written(tmp_path / "a.txt", content), "classification", labelled=False)
+    assert list(found) == [TextExample(text, "") for text in ("hello", "", "no label", "two")]
+    pairs = open_examples(written(tmp_path / "b.tsv", "\n\na\tb\n\nc\td\n\n"), "pair", labelled=False)
+    assert [one.first for one in pairs] == ["", "", "a", "", "c", ""]
+
+
 def test_csv_with_semicolons(tmp_path):
     content = 'text;label\n"hello; you, there";x\nsome;y\n'
     found = open_examples(written(tmp_path / "a.csv", content), "classification")

@@ -25,7 +25,7 @@ from wenmai.core.task_names import TaskName
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
 from wenmai.data.lines import beginning, delimiter_of, is_json_lines, numbered_lines, plain_name, read_json, rows_of
 from wenmai.data.readers import questions_of_text
-from wenmai.data.records import Roles, Undecided, Unlabelled, choice_of, marked
+from wenmai.data.records import Roles, Undecided, Unlabelled, choice_of, marked, unmarked
 from wenmai.data.relation_files import holds_documents, open_documents, read_documents
 from wenmai.data.relations import tagged_sentences
 from wenmai.data.span_files import SpanReader
@@ -153,12 +153,15 @@ class Reading:
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yields line and cells of the rows of a table, all equally many."""
         width, delimiter = 0, self._delimiter()
+        blank: list[int] = []  # lines before the first row, which has as many cells as they
         for number, row in rows_of(self.path, self._lines(), delimiter):
             self.stats.quoted += sum(map(_looks_quoted, row)) if delimiter == "\t" else 0
             if not row:
                 if not self.labelled:  # a line without text is one all the same
-                    yield number, [""] * max(width, 1)
+                    blank.append(number)
                 continue
+            yield from ((one, [""] * (width or len(row))) for one in blank)
+            blank.clear()
             if width and len(row) != width:
                 raise CorpusError(
                     f"{self.path}: line {number} has {len(row)} columns ({row[0][:40]!r}...), but the first row has "
@@ -166,6 +169,7 @@ class Reading:
                 )
             width = width or len(row)
             yield number, row
+        yield from ((one, [""] * max(width, 1)) for one in blank)
 
     # --- tasks ------------------------------------------------------------------------------------------------------
 
@@ -210,7 +214,7 @@ class Reading:
         if self.task == "classification" and self._has_marks():
             for number, line in self._lines():
                 if line.strip() or not self.labelled:
-                    yield from self._kept(f"{self.path}: line {number}", marked, line)
+                    yield from self._kept(f"{self.path}: line {number}", marked if self.labelled else unmarked, line)
             return
         rows = self._rows()
         first = list(islice(rows, _LOOKED_AT))

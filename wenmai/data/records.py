@@ -24,6 +24,7 @@ __all__ = [
     "listed",
     "marked",
     "text_of",
+    "unmarked",
     "without_empty_end",
 ]
 
@@ -129,7 +130,12 @@ def marked(line: str) -> TextExample:
         raise Unlabelled(f"has no {_MARK}NAME")
     if len(labels) > 1:
         raise ValueError(f"has the labels {', '.join(labels)[:60]}; expected one")
-    return TextExample(" ".join(word for word in words if not word.startswith(_MARK)), labels[0])
+    return unmarked(line)._replace(label=labels[0])
+
+
+def unmarked(line: str) -> TextExample:
+    """Returns the words of a line that are not ``__label__NAME``, without a label."""
+    return TextExample(" ".join(word for word in line.split() if not word.startswith(_MARK)), "")
 
 
 def _cell(record: Record, name: str) -> Any:  # noqa: ANN401  any JSON
