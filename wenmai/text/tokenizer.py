@@ -259,7 +259,7 @@ class Tokenizer:
         Raises:
             VocabError: if there is none.
         """
-        found = self._backend.id_to_token(number) if number >= 0 else None
+        found = self._backend.id_to_token(number) if 0 <= number < self._size else None
         if found is None:
             raise VocabError(f"no token has the id {number}; the vocabulary has {self.vocab_size} tokens")
         return found
