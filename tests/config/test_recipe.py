@@ -313,6 +313,10 @@ def test_a_recipe_may_have_the_former_names_of_settings(tmp_path, former, now):
         Recipe.build("example", sections, read_recipe(path)["settings"])
 
 
+# each list has the one before ten times: 10^30 words
+_LISTS = ", ".join(["&a0 [x]", *(f"&a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 31))])
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -320,6 +324,8 @@ def test_a_recipe_may_have_the_former_names_of_settings(tmp_path, former, now):
         ("version: 1\nsystem: " + "{a: " * 5000, "brackets within brackets"),
         ("version: 1\ncorpus: [" + "a, " * 500_000, "larger than a recipe can be, 1 MiB; to train on many files"),
         ("- " * 20_000, "is not YAML"),
+        (f"version: 1\nsystem: word2vec\nmodel: [{_LISTS}]\n", "in several places"),
+        (f"version: 1\nsystem: word2vec\nmodel:\n  window: [{_LISTS}]\n", "in several places"),
     ],
 )
 def test_what_yaml_would_take_long_to_read_is_refused(text, message, tmp_path):
