@@ -194,6 +194,13 @@ def test_autotune_finds_settings_that_are_no_worse(texts, capsys):
     assert run.summary["validation"]["accuracy"] >= (trials[0].score or 0)
 
 
+def test_autotune_takes_texts_that_can_be_read_only_once(texts, tmp_path):
+    rows = iter([("a good film", "praise"), ("a bad film", "blame")] * 10)
+    given = {"seconds": 0, "threads": 1, "vector_size": 4, "quiet": True}
+    run = autotune(rows, valid=texts / "valid.txt", out=tmp_path / "run", **given)
+    assert sorted(run.model.labels) == ["blame", "praise"]
+
+
 def test_rows_of_labels_count_for_the_size_that_autotune_may_make(tmp_path):
     for name in ("train", "valid"):
         (tmp_path / f"{name}.txt").write_text("".join(f"__label__{number} x\n" for number in range(100)))

@@ -2,7 +2,7 @@
 
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -140,6 +140,7 @@ def autotune(
     if metric != "f1" and not metric.startswith("f1:"):
         raise SettingError(f"metric={metric!r}: expected f1 or f1:LABEL")
     require_room(Path(out))
+    corpus = list(corpus) if isinstance(corpus, Iterator) else corpus  # it is read for the trials and for the run
     task = find_system(_SYSTEM).load()
     settings = named_settings(task.sections, settings)
     first, opened = plan(_SYSTEM, corpus, **{**settings, "data.valid": str(valid)})
