@@ -379,11 +379,12 @@ def test_the_settings_of_a_task_are_listed(shell):
 
 
 def test_published_settings_are_a_preset(shell, tune, base):
-    run = tune("classification", "--preset", "ernie-chnsenticorp", "--max-length", "12")
+    run = tune("classification", "--preset", "ernie-chnsenticorp", "--max-length", "12", "--max-grad-norm", "2")
     sections = wenmai.Run(shell.folder / run).recipe.sections
     train = sections["train"]
     assert sections["reading"].max_length == 12  # of the user, as are epochs and the rate
     assert (train.epochs, train.learning_rate) == (2, 0.02)
+    assert train.clip == 2  # also by a name of other tools
     assert (sections["tuning"].batch_size, train.warmup, train.weight_decay) == (24, 0, 0.01)
     given = ("finetune", run, "classes.tsv", "--preset", "ernie-xnli")
     assert "preset=ernie-xnli is for pair, not for" in shell(*given, "--task", "classification", code=2).err

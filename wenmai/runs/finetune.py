@@ -157,6 +157,7 @@ def finetune(
     if usual is not None:
         if system != _PREFIX + usual.task:
             raise SettingError(f"preset={preset} is for {usual.task}, not for {task}; leave it out, or set --task")
+        settings = named_settings(find_system(system).load().sections, settings)
         own = {name.rpartition(".")[2] for name in settings}
         settings = {name: value for name, value in usual.settings.items() if name not in own} | settings
     if seeds == 1:
