@@ -156,6 +156,10 @@ MISTAKES = [
         ["train", "word2vec", "TEXT", "--set", "model.epochs=3"],
         "no setting 'model.epochs'; did you mean 'epochs'",
     ),
+    *(
+        (2, ["train", "word2vec", "TEXT", "--set", f"{name}=x"], f"word2vec has no setting '{name}'")
+        for name in ("system", "corpus", "out", "start", "quiet", "callback")  # arguments of the function
+    ),
     (2, ["train", "word2vec", "TEXT", "--set", "epochs=many"], "epochs='many': expected"),
     (2, ["train", "word2vec", "TEXT", "--set", "epochs=0"], "epochs='0': expected"),
     (2, ["train", "word2vec", "TEXT", "--set", "epochs"], "expected name=value, for example --set epochs=3"),

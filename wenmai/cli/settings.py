@@ -68,7 +68,10 @@ class SettingsCommand(TyperCommand):
         own = {name: not getattr(one, "is_flag", False) for one in self.params for name in _spellings(one)}
         own |= dict.fromkeys(ctx.help_option_names, False)
         ctx.meta[_META] = known = self._found(own, args)
-        return super().parse_args(ctx, list(_rewritten(args, own, known, strict=not ctx.resilient_parsing)))
+        rest = super().parse_args(ctx, list(_rewritten(args, own, known, strict=not ctx.resilient_parsing)))
+        for assignment in ctx.params.get("settings") or ():
+            _require_setting(assignment.partition("=")[0].strip(), known)
+        return rest
 
     def _found(self, own: Mapping[str, bool], args: Sequence[str]) -> Known:
         words, options = [], {}
@@ -254,6 +257,18 @@ def _rewritten(args: Sequence[str], own: Mapping[str, bool], known: Known, *, st
                 raise SettingError(f"{name} needs a value, for example {name} 3 or {name}=3")
             continue
         yield from ("--set", f"{typed.replace('-', '_')}={value}")  # each system has its own name for it
+
+
+def _require_setting(name: str, known: Known) -> None:
+    """Makes sure that a name of ``--set`` is a setting, and no other argument of what the verb calls, such as ``out``.
+
+    Raises:
+        SettingError: if it is not; names with a section are left to whoever reads them.
+    """
+    if known.settings and name and "." not in name and _setting(name, known)[0] is None:
+        meant = nearest_setting(name, [one.name for one in known.settings])
+        listed = f" (`wenmai systems {known.of}` lists them)" if known.hint else ""
+        raise SettingError(f"{known.of} has no setting {name!r}{meant}{listed}")
 
 
 def _require_no_option(word: str, known: Known) -> None:
