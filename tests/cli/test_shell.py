@@ -195,7 +195,7 @@ MISTAKES = [
     (2, ["compare", "--systems", "word2vec-sgn", "TEXT"], "did you mean 'word2vec-sgns'"),
     (2, ["compare", "--systems", "word2vec-sgns", "-"], "give it files, not stdin"),
     (3, ["compare", "--systems", "word2vec-sgns", "nowhere.txt"], "nowhere.txt: no such file"),
-    (6, ["compare", "RUN", "RUN", "--out", "OUT"], "both named"),
+    (6, ["compare", "RUN", "RUN", "--out", "OUT"], "named twice"),
     (6, ["verify", "nowhere"], "no such run folder"),
     (2, ["data", "get", "text9"], "did you mean 'text8'"),
     (8, ["data", "check", "text8"], "not good: text8"),
