@@ -167,6 +167,8 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
             text = file.read(_MOST_BYTES + 1)
         _require_plain(text, path)
         content = yaml.safe_load(text)
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(text)):  # written out it may have no end
+            raise SettingError(f"{path}: has something in several places, by an alias (*); write each out")
     except SettingError:
         raise
     except OSError as error:
@@ -183,7 +185,6 @@ def read_recipe(path: str | Path) -> dict[str, Any]:
         raise SettingError(f"{path}: `system` must be a name and `corpus` a list of paths")
     if not (start is None or isinstance(start, str)):
         raise SettingError(f"{path}: `start` must be the path of a run")
-    _require_few_places(list(content.values()), path)
     settings: dict[str, Any] = {}
     for section, values in content.items():
         if not isinstance(values, dict):
@@ -204,17 +205,6 @@ def _require_plain(text: bytes, path: str | Path) -> None:
         depth = depth + 1 if bracket in b"[{" else max(0, depth - 1)
         if depth > _MOST_DEPTH:
             raise SettingError(f"{path}: is no recipe: it has more than {_MOST_DEPTH} brackets within brackets")
-
-
-def _require_few_places(content: Any, path: str | Path, known: set[int] | None = None) -> None:  # noqa: ANN401  YAML's
-    """Raises SettingError if a list or section is in several places: written out, a small file may have no end."""
-    if isinstance(content, list | dict):
-        known = set() if known is None else known
-        if id(content) in known:
-            raise SettingError(f"{path}: has a list or section in several places, by an alias (*); write each out")
-        known.add(id(content))
-        for part in content.values() if isinstance(content, dict) else content:
-            _require_few_places(part, path, known)
 
 
 def parse_assignments(assignments: list[str]) -> dict[str, str]:
