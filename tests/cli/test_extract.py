@@ -165,7 +165,7 @@ def test_the_page_shows_entities_relations_and_the_structure(shell, runs):
     before = (shell.folder / "one.json").read_text()
     assert "is no page" in shell("extract", runs / "ssan", "one.json", "--html", "one.json", code=2).err
     refused = shell("extract", runs / "ssan", "one.json", "--predictions", "./one.json", code=2).err
-    assert "--predictions one.json: holds the documents to read; name another file to write" in refused
+    assert "one.json exists and has no predictions, but other things, which would be lost; name another file" in refused
     assert (shell.folder / "one.json").read_text() == before
     both = shell("extract", runs / "ssan", "one.json", "--html", "x.html", "--predictions", "./x.html", code=2).err
     assert "--predictions x.html: is the file of --html; name another" in both
@@ -268,6 +268,12 @@ def test_predictions_are_those_of_the_official_script(shell, runs):
     (shell.folder / "twice.json").write_text(json.dumps([found[0], found[0]]))
     noted = shell("extract", runs / "ssan", "twice.json", "--predictions", "result.json").err
     assert "2 of 2 documents have no title or that of another one" in noted
+    (shell.folder / "article.txt").write_text("My only copy.")
+    refused = shell("extract", runs / "ssan", path, "--predictions", "article.txt", code=2).err
+    assert "article.txt exists and has no predictions, but other things, which would be lost" in refused
+    assert (shell.folder / "article.txt").read_text() == "My only copy."
+    (shell.folder / "none.json").write_text("[]\n")
+    shell("extract", runs / "ssan", path, "--threshold", "1", "--predictions", "none.json")
     refused = shell("extract", runs / "ssan", path, "--predictions", ".", code=2).err
     assert "--predictions .: is a folder; name the file to write" in refused
 

@@ -73,6 +73,7 @@ def extract(
     from wenmai.runs.extraction import (
         as_docred,
         documents_of_files,
+        require_predictions,
         tagger_beside,
         tagger_of,
         why_nothing,
@@ -85,10 +86,8 @@ def extract(
     if evidence not in get_args(Evidence):
         raise SettingError(f"--evidence {evidence}: expected co-occurrence or attention")
     require_page(html, "relations.html")
-    if predictions is not None and predictions.is_dir():
-        raise SettingError(f"--predictions {predictions}: is a folder; name the file to write")
-    if predictions is not None and any(Path(file).resolve() == predictions.resolve() for file in files):
-        raise SettingError(f"--predictions {predictions}: holds the documents to read; name another file to write")
+    if predictions is not None:
+        require_predictions(predictions)
     if predictions is not None and html is not None and predictions.resolve() == html.resolve():
         raise SettingError(f"--predictions {predictions}: is the file of --html; name another")
     opened = Run(run, device)

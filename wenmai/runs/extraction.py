@@ -30,6 +30,7 @@ __all__ = [
     "as_docred",
     "document_of_text",
     "documents_of_files",
+    "require_predictions",
     "tagger_beside",
     "tagger_of",
     "unwrapped",
@@ -39,6 +40,7 @@ __all__ = [
 
 _log = logging.getLogger(__name__)
 
+_HEAD = 1 << 16  # bytes of a file of predictions, in which the first one stands
 _MOST_TEXT = 16 << 20  # bytes of a document of plain text
 _OF = ("'s", "’s")  # is no part of a name
 _FEWEST, _MOST = 2, 0.8  # of text whose lines were cut at a width: lines that go on, and their share that is full
@@ -261,6 +263,24 @@ def _names_pairs(document: RelationDocument) -> bool:
     """Whether a document asks for some of its pairs alone."""
     count = len(document.entities)
     return document.pairs is not None and len(document.pairs) < count * (count - 1)
+
+
+def require_predictions(path: Path) -> None:
+    """Makes sure, before anything is computed, that predictions can be written; others may be replaced.
+
+    Raises:
+        SettingError: if there is a folder in their place, or a file without predictions, such as documents to read.
+    """
+    if path.is_dir():
+        raise SettingError(f"--predictions {path}: is a folder; name the file to write")
+    if path.is_file():
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+        if b'"h_idx"' not in head and head.strip() not in (b"", b"[]"):
+            raise SettingError(
+                f"{path} exists and has no predictions, but other things, which would be lost; name another file, such "
+                "as predictions.json"
+            )
 
 
 def write_predictions(path: str | Path, found: Sequence["Extracted"]) -> list[str]:
