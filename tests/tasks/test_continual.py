@@ -353,6 +353,13 @@ def test_heads_that_no_task_trains_are_refused(tmp_path):
         wenmai.train("ernie", tmp_path / "text.txt", out=tmp_path / "run", heads=("mlm", "pair"), pooler="tanh")
 
 
+@pytest.mark.parametrize(("name", "value"), [("minutes", 1), ("steps", 1), ("patience", 2), ("average", 2)])
+def test_what_ends_the_stages_early_is_refused_before_the_text_is_read(tmp_path, name, value):
+    (tmp_path / "text.txt").write_bytes(b"\xff is no UTF-8")
+    with pytest.raises(SettingError, match=f"{name} (would end the training in some stage|chooses among evaluations)"):
+        wenmai.train("ernie", tmp_path / "text.txt", out=tmp_path / "run", quiet=True, **{name: value})
+
+
 def test_a_continued_run_says_what_the_tasks_read(tmp_path):
     names = str(tmp_path / "names.txt")
     base = recipe_of("ernie", language="chinese", entities_list=names, tasks=("entities", "phrases"))

@@ -151,14 +151,6 @@ class ContinualJob(NeuralJob):
                 f"task_types={config.task_types} are too few for {len(self.stages.tasks)} tasks; set more, or 0 for "
                 "tasks without vectors"
             )
-        for name, plain in (("average", 1), ("patience", None)):
-            if getattr(self.config, name) != plain:
-                raise SettingError(f"{name} chooses among evaluations, but the last parameters are taken; leave it out")
-        for name in ("minutes", "steps"):
-            if self.stages.staged and getattr(self.config, name) is not None:
-                raise SettingError(
-                    f"{name} would end the training in some stage; set budget, the batches of each task, instead"
-                )
 
     def _heads(self) -> nn.ModuleDict:
         size = self._encoder.config.hidden_size

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from wenmai.config.recipe import Recipe
-from wenmai.core.errors import RunError
+from wenmai.core.errors import RunError, SettingError
 from wenmai.core.registry import find_system
 from wenmai.data.running_text import LanguageData
 from wenmai.inference.masked_model import MaskedModel
@@ -49,11 +49,19 @@ class ErnieTask(MaskedTask):
         return ["characters", "phrases", *(["entities"] if entities else [])]
 
     def check(self, recipe: Recipe) -> None:
-        """Makes sure that the tasks train each head of a new network; their own are thrown away at the end."""
-        config = recipe.sections["model"]
+        """Makes sure that the tasks train each head of a new network, and that nothing ends the stages early."""
+        config, stages, train = (recipe.sections[name] for name in ("model", "stages", "train"))
         if recipe.start is None and "mlm" in config.heads:  # else there is more to say
             refuse_untrained(config, ("mlm",))
         recipe.sections["tasks"].require_files()
+        for name, plain in (("average", 1), ("patience", None)):
+            if getattr(train, name) != plain:
+                raise SettingError(f"{name} chooses among evaluations, but the last parameters are taken; leave it out")
+        for name in ("minutes", "steps"):
+            if stages.staged and getattr(train, name) is not None:
+                raise SettingError(
+                    f"{name} would end the training in some stage; set budget, the batches of each task, instead"
+                )
 
     def starts_from(self, other: Task) -> bool:
         """Any encoder that fills in masked tokens can go on to learn other tasks."""
