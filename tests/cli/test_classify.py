@@ -39,7 +39,9 @@ def test_evaluate_and_mistakes(shell, run):
     assert "z (1)" in found.err
     assert "1 lines" in found.err
     (shell.folder / "bad.txt").write_text("__label__x a\nc\n")
-    assert "line 2 has no label" in shell("evaluate", run, "--on", "bad.txt", code=3).err
+    refused = shell("evaluate", run, "--on", "bad.txt", code=3).err  # it has no --unlabelled
+    assert "line 2 has no label" in refused
+    assert "remove those of a test set" in refused
     assert "--k 0" in shell("classify", run, "--k", "0", code=2, stdin="").err
     assert "--curves: " in shell("evaluate", run, "--on", "test.txt", "--curves", code=2).err
     curves = json.loads(shell("evaluate", run, "--on", "test.txt", "--curves", "--json").out)["curves"]

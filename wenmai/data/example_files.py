@@ -414,7 +414,7 @@ def count_unlabelled(error: Unlabelled, where: str, config: ExamplesConfig, stat
     elif config.unlabelled == "skip":
         stats.without_label += 1
     else:
-        advice = "unlabelled=skip leaves out such examples and counts them"
+        advice = "unlabelled=skip leaves out such examples of a training, and counts them; remove those of a test set"
         raise CorpusError(f"{where}: {error}. {advice}") from None
 
 

@@ -203,7 +203,8 @@ class Labelled:
                 if self.config.unlabelled == "error":
                     raise CorpusError(
                         f"{where} {number} has no label ({text.strip()[:40]!r}); expected {self._expected}. "
-                        "unlabelled=skip leaves out such texts and counts them"
+                        "unlabelled=skip leaves out such texts of a training, and counts them; remove those of a test "
+                        "set"
                     )
                 stats.unlabelled += 1
                 continue
