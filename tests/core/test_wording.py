@@ -198,6 +198,19 @@ def test_messages_are_complete():
             "P@1 0.5  R@1 0.5  （9 个文本）",
         ),
         ("epochs=0: expected greater than or equal to 1", "epochs=0：应不小于 1"),
+        (
+            "a.jsonl: line 1: has the entity [0, 9, 'X']; expected [start, end, TYPE], characters of the text, of "
+            "which there are 3",
+            "a.jsonl：第 1 行：有实体 [0, 9, 'X']；应为 [起点, 终点, 类型]，以文本的字符计，文本有 3 个字符",
+        ),
+        (
+            "a.json: document 4 ('d (3)'): vertexSet[1][0].pos [3, 3] is empty; expected 0 <= first < behind",
+            "a.json：第 4 篇文档 ('d (3)')：vertexSet[1][0].pos [3, 3] 为空；应满足 0 <= 起 < 止",
+        ),
+        (
+            "table: the stages of the task a are 2+3 = 5 batches, not the 7 of the task b",
+            "table：任务 a 各阶段为 2+3 = 5 批，而不是任务 b 的 7 批",
+        ),
         ("a.tsv: line 2 has a NUL, which no text has", "a.tsv：第 2 行含有 NUL，文本中不应有它"),
         (
             "a.tsv: line 2: has 1 syllables for 2 characters; expected one each, such as 'id<tab>ni3 hao3<tab>你好'",

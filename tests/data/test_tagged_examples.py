@@ -172,7 +172,7 @@ def test_an_entity_ends_a_word_and_chinese_characters_are_words():
     ],
 )
 def test_wrong_places_of_entities_are_refused(tmp_path, record, message):
-    with pytest.raises(CorpusError, match=rf"line 1 .*{message}"):
+    with pytest.raises(CorpusError, match=rf"line 1: .*{message}"):
         list(open_examples(written(tmp_path / "a.jsonl", [record]), "tagging"))
 
 

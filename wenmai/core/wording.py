@@ -29,10 +29,14 @@ _FEWEST_LETTERS, _FEWEST_BESIDE_ONE = 6, 4  # of a text that is recognised: fewe
 _FEW_WORDS = 3
 _PLACED = re.compile(  # FILE: line 3: this
     r"(?P<place>standard input|examples from Python|\S+?|[^:]*[./][^:]*)"
-    r"(?:: (?P<unit>line|item) (?P<number>[\d,]+))?: (?P<said>.+)",
+    r"(?:: (?P<unit>line|item|document) (?P<number>[\d,]+)(?P<title> \(.+?\))?)?: (?P<said>.+)",
     re.DOTALL,
 )
-_UNITS = {"line": "line {number}: {what}", "item": "item {number}: {what}"}
+_UNITS = {
+    "line": "line {number}: {what}",
+    "item": "item {number}: {what}",
+    "document": "document {number}{title}: {what}",
+}
 _chosen: list[str] = []  # the last one
 
 
@@ -98,7 +102,8 @@ class Catalogue:
         if not in_line and (found := self._known(text)) is not None:
             return found
         if placed is not None and (found := self._known(placed["said"])) is not None:
-            what = self.fill(_UNITS[placed["unit"]], {"number": placed["number"], "what": found}) if in_line else found
+            holes = {"number": placed["number"], "title": placed["title"] or "", "what": found}
+            what = self.fill(_UNITS[placed["unit"]], holes) if in_line else found
             return f"{self.texts.get(placed['place'], placed['place'])}：{what}"
         return (self._known(text) or text) if in_line else text
 

@@ -400,7 +400,7 @@ class Reading:
                 yield where, *tagged_of(record, labelled=self.labelled)
             except (ValueError, TypeError, AttributeError) as error:
                 why = error if type(error) is ValueError else "has no tokens with tags, nor a text with entities"
-                raise CorpusError(f"{where} {why}") from None
+                raise CorpusError(f"{where}: {why}") from None
 
 
 def count_unlabelled(error: Unlabelled, where: str, config: ExamplesConfig, stats: ExamplesStats) -> None:

@@ -293,7 +293,7 @@ class Examples:
                 yield where, *tagged_of(item, labelled=self.labelled)
             except (ValueError, TypeError, AttributeError) as error:
                 why = error if type(error) is ValueError else "is no (tokens, tags)"
-                raise CorpusError(f"{where} {why}") from None
+                raise CorpusError(f"{where}: {why}") from None
 
     def _tagged(self, stats: ExamplesStats) -> Iterator[Placed]:
         scheme = cast(Any, self._survey.scheme)
