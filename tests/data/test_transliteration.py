@@ -107,6 +107,14 @@ def test_bad_lines_and_repetitions_of_gold_are_counted():
     assert (stats.gold, stats.malformed, stats.repeated) == (2, 1, 2)
 
 
+def test_equal_pieces_of_one_gold_sentence_are_no_repetition():
+    stats = TransliterationStats()
+    line = f"1\t{'ni3 hao3 ， ' * 3}\t{'你好，' * 3}"
+    found = list(examples_of([line, line], TransliterationConfig(longest=4), stats))
+    assert "".join(example.characters for example in found) == "你好，" * 3
+    assert (stats.gold, stats.repeated) == (3, 3)
+
+
 def test_lines_of_gold_are_their_chinese_whatever_is_read_at_once():
     text = f"{CSV}# of others\n\n3,nihao,你好\n{GOLD}1\tni3\t你好\n词\t12\n{GOLD}plain\ttext\twith\ttabs 的\r\n"
     whole = (

@@ -161,16 +161,15 @@ def examples_of(
         SettingError: if pypinyin is not installed.
     """
     reader = _Lines(config)
-    seen: set[tuple[int, str]] = set()
+    lines_of: dict[tuple[int, str], int] = {}  # where each piece was first; a sentence may have equal ones
     for number, line in enumerate(lines, 1):
         try:
             for example in reader.read(line, number, stats):
                 if example.typed:
                     piece = example.sentence, example.characters
-                    if piece in seen:
+                    if lines_of.setdefault(piece, number) != number:
                         stats.repeated += 1
                         continue
-                    seen.add(piece)
                 stats.examples += 1
                 stats.characters += len(example.characters)
                 stats.gold += bool(example.typed)
