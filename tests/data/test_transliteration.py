@@ -1,6 +1,7 @@
 """Sentences with their pinyin: gold files, plain text, and the encoded corpus."""
 
 import lzma
+from importlib import metadata
 
 import numpy as np
 import pytest
@@ -191,6 +192,15 @@ def test_an_encoded_text_is_the_text(tmp_path):
     memory = encode_transliteration(Corpus.of_texts(lines), TransliterationConfig(min_count=1))
     assert memory.vocab == data.vocab
     assert np.array_equal(memory.symbols, data.symbols)
+
+
+@pytest.mark.parametrize("library", ["pypinyin", "opencc"])
+def test_a_text_is_read_again_with_another_version_of_what_reads_it(tmp_path, monkeypatch, library):
+    corpus, config = Corpus.of_paths([file_of(tmp_path, TEXT)]), TransliterationConfig(script="simplified")
+    before, known = encode_transliteration(corpus, config), metadata.version
+    monkeypatch.setattr(metadata, "version", lambda name: "999" if name == library else known(name))
+    after = encode_transliteration(corpus, config)
+    assert after.fingerprint != before.fingerprint
 
 
 def test_rare_characters_are_unknown(tmp_path):

@@ -31,6 +31,7 @@ from wenmai.data.transliteration import (
     examples_of,
 )
 from wenmai.text import sentences
+from wenmai.text.pinyin.readings import dictionary_version
 from wenmai.text.pinyin.syllables import TONED, TONELESS
 from wenmai.text.pinyin.vocab import UNKNOWN_ID, PinyinVocab
 
@@ -142,7 +143,8 @@ def encode_transliteration(
     """
     hashes = corpus.hashes()
     plain = replace(config, valid=None, share=1.0)
-    key = [_VERSION, _READINGS, sentences.VERSION, asdict(plain), vocab.fingerprint if vocab else None]
+    tables = [replace(config.text, script=config.script).identity(), dictionary_version()]
+    key = [_VERSION, _READINGS, sentences.VERSION, asdict(plain), tables, vocab.fingerprint if vocab else None]
     folder = cache_folder() / _ROOM
     known = None if hashes is None else _hash([*key, [file.sha256 for file in hashes]])
     if known and (found := opened(folder / known, EncodedTransliteration.open)):

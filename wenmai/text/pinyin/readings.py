@@ -8,6 +8,7 @@ from left to right, the longest phrase first. That gives pypinyin's own readings
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache, lru_cache
+from importlib import metadata
 from pathlib import Path
 from typing import Final
 
@@ -17,7 +18,7 @@ from wenmai.core.folder import writing
 from wenmai.text.pinyin.syllables import NEUTRAL, normal_syllable, split_tone, without_tone
 from wenmai.text.ranges import HANZI
 
-__all__ = ["CandidateTable", "is_hanzi", "readings_of", "syllables_of"]
+__all__ = ["CandidateTable", "dictionary_version", "is_hanzi", "readings_of", "syllables_of"]
 
 _HANZI: Final = re.compile(f"[{HANZI}]+")
 _ROWS: Final = range(0xB0, 0xF8)  # of the characters of GB 2312: 3,755 common ones, and from 0xD8 on 3,008 others
@@ -58,6 +59,14 @@ def syllables_of(character: str) -> tuple[str, ...]:
         SettingError: if pypinyin is not installed.
     """
     return _dictionary().syllables(character)
+
+
+def dictionary_version() -> str | None:
+    """Returns the version of pypinyin, on which readings depend; None if it is not installed."""
+    try:
+        return metadata.version("pypinyin")
+    except metadata.PackageNotFoundError:
+        return None
 
 
 class _Dictionary:
