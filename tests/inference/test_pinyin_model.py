@@ -209,6 +209,12 @@ def test_digits_stay_where_tones_are_left_out():
     assert toneless == [[found]]
 
 
+def test_tones_that_are_left_out_still_end_syllables():
+    (found,) = letters().convert(["xi1an1"], n_best=99, toned=False)
+    assert {one.text for one in found} == {"西安"}
+    assert found == letters().convert(["xi'an"], n_best=99)[0]
+
+
 def test_an_initial_behind_spaces_is_an_incomplete_syllable():
     (way,) = Cutter(numbers(CANDIDATES)).read("wo ai n")
     assert [len(piece.syllables) > 1 for piece in way.pieces] == [False, False, True]
@@ -281,7 +287,8 @@ class TestWhatPeopleType:
             ("龘wo", "龘我"),
             ("wo2026", "我2026"),
             ("vvv", "vvv"),
-            ("wo，iphone", "我，iphone"),
+            ("wo，iPhone", "我，iPhone"),
+            ("ＶＶ wo", "ＶＶ我"),
             ("3.14", "3.14"),
             ("\x00wo", "\x00我"),
             ("🙂wo", "🙂我"),

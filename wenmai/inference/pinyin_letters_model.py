@@ -160,30 +160,30 @@ class PinyinLettersModel(LabellingModel):
     def _read(self, text: str, toned: bool | None) -> Iterator[_Letters]:
         """Yields an input in parts that are not too long for the network, none if there is nothing in it."""
         letters = normal_letters(text)
+        places, start = typed_places(text, letters), 0
         for portion in _portions(letters, self.module.max_length):
             edges = typed_edges(portion, abbreviated=False)
+            kept = [not is_break(one) for one in portion]
             if toned is False:
-                of_syllables = {
-                    place for edge in edges if edge.kind not in _KEPT for place in range(edge.begin, edge.end)
-                }
-                portion = "".join(
-                    one for place, one in enumerate(portion) if place not in of_syllables or not one.isdigit()
-                )
-                edges = typed_edges(portion, abbreviated=False)
+                for place in {place for edge in edges if edge.kind not in _KEPT for place in range(*edge[:2])}:
+                    kept[place] &= not portion[place].isdigit()
+                edges = _toneless(edges)
             if edges:
-                yield self._letters(portion, edges)
+                begins = places[start : start + len(portion) + 1]
+                typed = [without_breaks(text[begins[edge.begin] : begins[edge.end]]) or edge.syllable for edge in edges]
+                yield self._letters(portion, kept, edges, typed)
+            start += len(portion)
 
-    def _letters(self, letters: str, edges: Sequence[Edge]) -> _Letters:
-        """The symbols of letters, without the breaks, and the steps of edges."""
-        kept = [not is_break(one) for one in letters]
+    def _letters(self, letters: str, kept: Sequence[bool], edges: Sequence[Edge], typed: Sequence[str]) -> _Letters:
+        """The symbols of letters, those that are ``kept``, and the steps of edges, which were ``typed`` so."""
         at = np.concatenate([[0], np.cumsum(kept)]).tolist()
         symbols = [self.numbers.symbol(one) for one, there in zip(letters, kept, strict=True) if there]
         steps: list[list[_Step]] = [[] for _ in range(len(symbols) + 1)]
-        for edge in edges:
+        for edge, written in zip(edges, typed, strict=True):
             begin, end = at[edge.begin], at[edge.end]
             if edge.kind in _KEPT:
                 score = score_of_letters(edge.syllable) if edge.kind == "letters" else 0.0
-                steps[end].append(_Step(begin, end, None, edge.syllable, score))
+                steps[end].append(_Step(begin, end, None, written, score))
                 continue
             score = 0.0 if edge.kind in ("full", "erhua") else _INCOMPLETE
             whole = ("er5" if edge.kind == "erhua" else edge.syllable,)  # an r behind a syllable is 儿 alone
@@ -191,8 +191,7 @@ class PinyinLettersModel(LabellingModel):
             found = [one for one in meant if self._choices(one) is not None]
             steps[end] += [_Step(begin, end, one, "", score) for one in found]
             if not found:  # the model knows no character of it
-                typed = without_breaks(letters[edge.begin : edge.end])
-                steps[end].append(_Step(begin, end, None, typed, _NO_SYLLABLE))
+                steps[end].append(_Step(begin, end, None, written, _NO_SYLLABLE))
         return _Letters(symbols, steps)
 
     def _choices(self, syllable: str) -> Ints | None:
@@ -253,6 +252,13 @@ class PinyinLettersModel(LabellingModel):
                 options = [(tokens[ids[place]], score) for place, score in zip(index, value, strict=True)]
                 found[row][begin, syllable] = options, total
         return found
+
+
+def _toneless(edges: Sequence[Edge]) -> list[Edge]:
+    """Edges whose syllables have no tones, each once; an r behind a syllable is 儿 alone."""
+    spared = (*_KEPT, "erhua")
+    plain = (one if one.kind in spared else one._replace(syllable=without_tone(one.syllable)) for one in edges)
+    return [*dict.fromkeys(plain)]
 
 
 def _portions(letters: str, longest: int) -> Iterator[str]:
