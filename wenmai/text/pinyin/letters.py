@@ -15,7 +15,7 @@ between places in it; a decoder finds the best path. Its rules:
 - *Fuzzy pairs* make syllables equal that many speakers do not tell apart: with ``zh/z``, ``zan`` may be 站 too.
 
 Capital letters are read as small ones, full-width letters and digits as usual ones; ``ü`` and ``lu:`` as ``v``, and
-after j, q, x and y as ``u``; ``r5`` by itself, as dictionaries write erhua, as ``er5``.
+after j, q, x and y as ``u`` (behind others ``:`` is one); ``r5`` by itself, as dictionaries write erhua, as ``er5``.
 """
 
 import re
@@ -67,6 +67,7 @@ _MARKED: Final = {
 _WRITTEN: Final = {"lue": "lve", "nue": "nve"}  # without the dots, as there is no other syllable
 _NO_DIGITS: Final = dict.fromkeys(map(ord, "1234"))
 _ONLY_DIGITS: Final = dict.fromkeys(range(ord("a"), ord("z") + 1))
+_DOTTED: Final = re.compile("(?<=[lnjqxy])u:")  # behind other letters there is no ü, but a colon
 _AS_U: Final = re.compile("(?<=[jqxy])[vǖǘǚǜ]")
 _WITHOUT_DOTS: Final = dict(zip("vǖǘǚǜ", "uūúǔù", strict=True))
 _ERHUA_ALONE: Final = re.compile("(?<![a-z])r(?=[05](?![0-9]))")
@@ -109,10 +110,9 @@ def normal_letters(text: str) -> str:
     Digits stand behind the syllables that have the marks: ``zhōngguó`` is ``zhong1guo2``. In letters that are not all
     syllables with one mark at most, the marks are lost. A text in this form stays as it is.
     """
-    text = _small(text).replace("u:", "v")
+    text = _DOTTED.sub("v", _small(text))
     text = _AS_U.sub(lambda found: _WITHOUT_DOTS[found[0]], text)
-    text = _ERHUA_ALONE.sub("er", text)
-    return _MARKED_RUN.sub(lambda found: _with_digits(found[0]), text)
+    return _MARKED_RUN.sub(lambda found: _with_digits(found[0]), _ERHUA_ALONE.sub("er", text))
 
 
 def _small(text: str) -> str:
@@ -138,11 +138,11 @@ def typed_places(text: str, letters: str) -> Sequence[int]:
 
 
 def _begins_of_letters(text: str) -> list[int]:
-    """Where letters begin: not at a mark that belongs to the one before, nor at the colon of ``u:``."""
+    """Where letters begin: not at a mark that belongs to the one before, nor at the colon of ``lu:``."""
     return [
         place
         for place, one in enumerate(text)
-        if place == 0 or not (unicodedata.combining(one) or text[place - 1 : place + 1].lower() == "u:")
+        if place == 0 or not (unicodedata.combining(one) or _DOTTED.search(_small(text[max(0, place - 2) : place + 1])))
     ]
 
 
