@@ -142,6 +142,11 @@ class TestConverters:
         assert found.text == "爱" * 5000
         assert 0 <= found.probability <= 1
 
+    def test_long_inputs_without_a_mark_are_not_cut_within_a_syllable(self, make):
+        ((found,),) = make(max_length=10).convert(["zhang3yinhang" * 20])
+        assert {found.text[place : place + 3] for place in range(0, 60, 3)} <= {"长银行", "长银航"}
+        assert len(found.text) == 60
+
     def test_one_string_is_refused(self, make):
         with pytest.raises(SettingError, match="in brackets"):
             make().convert("wo")

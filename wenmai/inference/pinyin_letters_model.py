@@ -27,6 +27,7 @@ __all__ = ["PinyinLettersModel"]
 
 _CHUNK = 256  # texts that are sorted by length and read together
 _BATCH_LETTERS = 2048
+_MORE = 8  # letters, behind those that the network reads, in which a syllable with its tone ends
 _KEPT = ("letters", "other")  # kinds of edges that are no syllables
 _NO_SYLLABLE, _INCOMPLETE = -30.0, -4.0  # log-probabilities beside those of the network
 
@@ -161,7 +162,7 @@ class PinyinLettersModel(LabellingModel):
         """Yields an input in parts that are not too long for the network, none if there is nothing in it."""
         letters = normal_letters(text)
         places, start = typed_places(text, letters), 0
-        for portion in _portions(letters, self.module.max_length):
+        for portion in self._portions(letters):
             edges = typed_edges(portion, abbreviated=False)
             kept = [not is_break(one) for one in portion]
             if toned is False:
@@ -173,6 +174,19 @@ class PinyinLettersModel(LabellingModel):
                 typed = [without_breaks(text[begins[edge.begin] : begins[edge.end]]) or edge.syllable for edge in edges]
                 yield self._letters(portion, kept, edges, typed)
             start += len(portion)
+
+    def _portions(self, letters: str) -> Iterator[str]:
+        """Yields letters in parts, cut behind a mark or a space if there is one, else before a syllable."""
+        start, longest = 0, self.module.max_length
+        while len(letters) - start > longest:
+            marks = (place for place in range(longest, longest // 2, -1) if not letters[start + place - 1].isalnum())
+            end = next(marks, 0)
+            if not end:
+                (way,) = self.cutter.read(letters[start : start + longest + _MORE], placed=True)
+                end = max(begin for begin in way.begins if begin <= longest) or longest
+            yield letters[start : start + end]
+            start += end
+        yield letters[start:]
 
     def _letters(self, letters: str, kept: Sequence[bool], edges: Sequence[Edge], typed: Sequence[str]) -> _Letters:
         """The symbols of letters, those that are ``kept``, and the steps of edges, which were ``typed`` so."""
@@ -259,19 +273,6 @@ def _toneless(edges: Sequence[Edge]) -> list[Edge]:
     spared = (*_KEPT, "erhua")
     plain = (one if one.kind in spared else one._replace(syllable=without_tone(one.syllable)) for one in edges)
     return [*dict.fromkeys(plain)]
-
-
-def _portions(letters: str, longest: int) -> Iterator[str]:
-    """Yields a text in parts, cut behind a mark or a space if there is one."""
-    start = 0
-    while len(letters) - start > longest:
-        end = next(
-            (place for place in range(start + longest, start + longest // 2, -1) if not letters[place - 1].isalnum()),
-            start + longest,
-        )
-        yield letters[start:end]
-        start = end
-    yield letters[start:]
 
 
 def _best_paths(
