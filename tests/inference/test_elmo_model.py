@@ -2,6 +2,7 @@
 
 import json
 import math
+import unicodedata
 
 import numpy as np
 import pytest
@@ -44,6 +45,15 @@ def test_layers_are_of_each_text_alone_and_in_order(model):
         np.testing.assert_allclose(found.vectors, alone.vectors, atol=1e-6)
     half = every[2].vectors.shape[2] // 2
     assert (every[2].vectors[0, :, :half] == every[2].vectors[0, :, half:]).all()
+
+
+@pytest.mark.parametrize("word", ["café", "éé", "한글"])
+def test_an_unknown_word_is_read_alike_in_either_form_of_unicode(model, word):
+    one, other = (unicodedata.normalize(form, f"the {word} sat") for form in ("NFC", "NFD"))
+    assert model.words(other)[0] == model.words(one)[0] == ["the", word, "sat"]
+    np.testing.assert_array_equal(model.embed([other]), model.embed([one]))
+    first, second = model.score([one, other], context="fresh")
+    assert first.log_prob == second.log_prob
 
 
 def test_carried_states_are_those_that_earlier_texts_left(model):
