@@ -332,6 +332,9 @@ def test_a_model_of_words_converts(tmp_path):
         ngrams, [Reading(word, (*spelt.split(),), (1,) * len(word), 0.0) for word, spelt in readings]
     )
     assert [best(model, typed) for typed in ("woaibeijing", "beijinghao")] == ["我爱北京", "背景好"]
+    (tmp_path / "saved").mkdir()
+    model.save(tmp_path / "saved")
+    assert best(PinyinNgramModel.load(tmp_path / "saved"), "woaibeijing") == "我爱北京"
     loaded = PinyinNgramModel.of_ngram(wenmai.load(tmp_path / "run"))  # with the words of the list
     assert best(loaded, "woaibeijing") == "我爱北京"
     with pytest.raises(SettingError, match="of_ngram takes n-grams"):
@@ -347,6 +350,12 @@ def test_characters_that_the_model_lacks_are_still_candidates(bigram):
     assert best(model, "da2wo") == "龘wo"
     empty = PinyinNgramModel.of_ngram(bigram, [])
     assert best(empty, "woaini。") == "woaini。"
+
+
+def test_a_model_of_characters_is_the_same_again(bigram, tmp_path):
+    model = PinyinNgramModel.of_ngram(bigram, [Reading("你", ("ni",), (3,), 0.0)], word_weight=0.5)
+    model.save(tmp_path)
+    assert PinyinNgramModel.load(tmp_path).convert(["ni"]) == model.convert(["ni"])
 
 
 def test_text_without_a_chinese_character_is_refused(tmp_path):

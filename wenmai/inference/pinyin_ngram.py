@@ -250,7 +250,8 @@ class PinyinNgramModel(Shown):
                 they are of characters, else of words.
             readings: The words with their readings, see :func:`~wenmai.models.pinyin_ngram.weighed_readings`; None:
                 those of the word list.
-            **settings: Of :class:`~wenmai.models.pinyin_ngram.PinyinNgramConfig`.
+            **settings: Of :class:`~wenmai.models.pinyin_ngram.PinyinNgramConfig`; the weight of the model that there
+                is not is 0.
 
         Raises:
             SettingError: if it is another model, or the dictionary of readings or the word list is not installed.
@@ -259,14 +260,9 @@ class PinyinNgramModel(Shown):
         if not isinstance(model, Ngram):
             raise SettingError("of_ngram takes n-grams: a run of ngram, as wenmai.load gives it")
         by_character = model.text.segment == "characters"
-        config = PinyinNgramConfig(
-            **(
-                {"character_weight": 1.0, "word_weight": 0.0}
-                if by_character
-                else {"character_weight": 0.0, "word_weight": 1.0}
-            )
-            | settings
-        )
+        names = ["character_weight", "word_weight"]
+        own, other = names if by_character else reversed(names)
+        config = PinyinNgramConfig(**{own: 1.0} | settings | {other: 0.0})
         if readings is None:
             from wenmai.text.pinyin.words import word_list
 
@@ -297,5 +293,6 @@ class PinyinNgramModel(Shown):
         if not inventory or not all(isinstance(one, str) for one in inventory) or inventory != sorted({*inventory}):
             raise FormatError(f"{folder / CONFIG}: its inventory is no sorted list of syllables")
         words = Ngram.load(folder / _WORDS) if config.counts_words else None
-        characters = Ngram.load(folder / _CHARACTERS)
+        of_words = not config.character_weight and not (folder / _CHARACTERS).exists()
+        characters = None if of_words else Ngram.load(folder / _CHARACTERS)
         return cls(config, text, characters, words, Lexicon.load(folder, inventory))
