@@ -355,6 +355,13 @@ def test_a_run_of_text_from_memory_cannot_be_repeated_from_its_recipe(tmp_path):
         train_recipe(run.path / "recipe.yaml", out=tmp_path / "again")
 
 
+@pytest.mark.parametrize("name", ["system", "corpus", "start"])
+def test_a_recipe_names_its_own_text(name, topics, tmp_path):
+    (tmp_path / "recipe.yaml").write_text(f"version: 1\nsystem: word2vec\ncorpus: [{topics}]\n")
+    with pytest.raises(SettingError, match=rf"recipe\.yaml: names its own {name}; leave {name} out"):
+        train_recipe(tmp_path / "recipe.yaml", out=tmp_path / "run", **{name: str(topics)})
+
+
 def test_a_training_that_diverges_says_so(topics, tmp_path):
     settings = {"algorithm": "cbow", "cbow_mean": False, "learning_rate": 1e30, "vector_size": 16, "threads": 1}
     with pytest.raises(TrainingError, match=r"no longer a number.*lower learning_rate"):

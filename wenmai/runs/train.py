@@ -109,8 +109,14 @@ def train_recipe(
     """Trains by a recipe file; ``settings`` override it, and so does what they imply where it has the defaults.
 
     See :func:`train`.
+
+    Raises:
+        SettingError: if it is no recipe, names no corpus, or a setting is its system, corpus or start.
     """
     found = read_recipe(path)
+    for name in ("system", "corpus", "start"):
+        if name in settings:
+            raise SettingError(f"{path}: names its own {name}; leave {name} out, or change the recipe")
     if not found["corpus"]:
         raise SettingError(f"{path}: names no corpus; add `corpus: [PATH]`, or give the text to `wenmai train SYSTEM`")
     described = find_system(found["system"])
