@@ -254,6 +254,8 @@ def test_an_index_says_what_is_wrong_with_a_question(runs, tmp_path):
         nearest_in_context(runs / "gpt", "The bank", "bank", index=runs / "bert-index")
     with pytest.raises(FormatError, match="is no index of occurrences"):
         nearest_in_context(bert, "The bank", "bank", index=tmp_path)
+    with pytest.raises(RunError, match=r"cannot be written \(File name too long\); choose another --out"):
+        wenmai.index(runs / "bert", runs / "text.txt", out=runs / ("x" * 300))
     with pytest.raises(RunError, match="exists already; choose another --out"):
         wenmai.index(bert, runs / "text.txt", quiet=True)
 

@@ -180,8 +180,9 @@ def test_a_run_and_its_recipe_ask_the_same(english, tmp_path, capsys):
 def test_what_cannot_be_shown(english, recipe, tmp_path, capsys):
     with pytest.raises(SettingError, match="no examples that can be put in words"):
         preview(recipe("word2vec", tmp_path / "nowhere.txt"), quiet=True)
-    with pytest.raises(RunError, match="no such run folder or recipe"):
-        preview(tmp_path / "nothing", quiet=True)
+    for name in ("nothing", "x" * 300):
+        with pytest.raises(RunError, match="no such run folder or recipe"):
+            preview(tmp_path / name, quiet=True)
     run = wenmai.train("bert", english, out=tmp_path / "run", quiet=True, **SMALL, max_length=24, steps=2, epochs=1)
     export_run(run, "huggingface", tmp_path / "exported")
     import_run("huggingface", tmp_path / "exported", tmp_path / "imported")

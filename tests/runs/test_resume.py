@@ -437,10 +437,14 @@ def test_a_full_cache_disk_is_explained_and_leaves_nothing(topics, shell, tmp_pa
     assert [path for path in cache_folder.rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.parametrize("what", ["nowhere", "a file", "not a run"])
+LONG = "x" * 300  # more letters than a name can have
+
+
+@pytest.mark.parametrize("what", ["nowhere", "a file", "not a run", LONG])
 def test_what_is_no_run_cannot_be_resumed(what, tmp_path):
     (tmp_path / "a file").write_text("")
     (tmp_path / "not a run").mkdir()
-    message = {"nowhere": "no such run folder", "a file": "is a file, not", "not a run": "has no recipe.yaml"}[what]
+    messages = {"nowhere": "no such run folder", "a file": "is a file, not", "not a run": "has no recipe.yaml"}
+    message = (messages | {LONG: r"cannot be read \(File name too long\)"})[what]
     with pytest.raises(RunError, match=message):
         wenmai.resume(tmp_path / what)

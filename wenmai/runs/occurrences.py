@@ -133,8 +133,8 @@ def index(
         CorpusError: if the text cannot be read.
     """
     config = occurrence_settings(INDEX_SETTINGS | settings)
-    target = require_no_folder(default_index(run) if out is None else out)
     opened = Run.of(run, device)
+    target = require_no_folder(default_index(run) if out is None else out)
     reader = reader_for(opened, config.layer)
     with (
         following(callback, quiet=quiet) as follower,

@@ -3,6 +3,7 @@
 The page is plain HTML (``page/preview.html``) and needs neither a script nor a network.
 """
 
+import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -53,8 +54,8 @@ def preview(
     """
     if examples < 1:
         raise SettingError(f"examples={examples}: expected at least 1")
-    if not isinstance(training, Run) and not Path(training).is_file():
-        if not Path(training).exists():
+    if not isinstance(training, Run) and not os.path.isfile(training):
+        if not os.path.exists(training):
             raise RunError(f"{training}: no such run folder or recipe")
         training = Run(training)
     if isinstance(training, Run):

@@ -58,20 +58,23 @@ class Run(Shown):
         device: Where a neural model computes: ``cpu``, ``cuda``, or ``auto`` for a GPU if there is one; None: ``cpu``.
 
     Raises:
-        RunError: if there is no run there.
+        RunError: if there is no run there, or it cannot be read.
     """
 
     def __init__(self, path: str | Path, device: str | None = None) -> None:
         self.path = Path(path)
         self.device = device
-        if not self.path.is_dir():
-            raise RunError(
-                f"{self.path}: {'is a file, not a run folder' if self.path.exists() else 'no such run folder'}"
-            )
-        if not (self.path / RECIPE).is_file():
-            raise RunError(f"{self.path}: is not a run folder (it has no {RECIPE})")
-        for name in _OWN:
-            _require_own(self.path / name, folder=name in _FOLDERS)
+        try:
+            if not self.path.is_dir():
+                raise RunError(
+                    f"{self.path}: {'is a file, not a run folder' if self.path.exists() else 'no such run folder'}"
+                )
+            if not (self.path / RECIPE).is_file():
+                raise RunError(f"{self.path}: is not a run folder (it has no {RECIPE})")
+            for name in _OWN:
+                _require_own(self.path / name, folder=name in _FOLDERS)
+        except OSError as error:  # such as a name that is too long
+            raise RunError(f"{self.path}: cannot be read ({error.strerror})") from None
 
     def _facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {"path": str(self.path)}

@@ -51,10 +51,13 @@ def require_no_folder(path: str | Path) -> Path:
     """Makes sure that nothing is at a path yet.
 
     Raises:
-        RunError: if something is.
+        RunError: if something is, or no path can have this name.
     """
-    if Path(path).exists():
-        raise RunError(f"{path}: exists already; choose another --out")
+    try:
+        if Path(path).exists():
+            raise RunError(f"{path}: exists already; choose another --out")
+    except OSError as error:
+        raise RunError(f"{path}: cannot be written ({error.strerror}); choose another --out") from None
     return Path(path)
 
 
