@@ -382,5 +382,8 @@ def test_autotune_and_arguments_without_effect(folder, capsys):
         ours.train_supervised(
             common.path, autotuneValidationFile=common.valid, autotuneMetric="precisionAtRecall:30", verbose=0
         )
+    for wrong in ({"autotuneModelSize": "0"}, {"autotuneDuration": float("nan")}):
+        with pytest.raises(ValueError, match=f"{next(iter(wrong))}=.*: expected"):
+            ours.train_supervised(common.path, autotuneValidationFile=common.valid, verbose=0, **wrong)
     with pytest.raises(ValueError, match="pretrainedVectors"):
         ours.train_unsupervised(common.path, pretrainedVectors="vectors.vec")

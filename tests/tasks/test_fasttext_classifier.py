@@ -233,6 +233,9 @@ def test_autotune_goes_without_ngrams_where_their_buckets_take_too_much(texts):
 def test_autotune_explains_mistakes(texts):
     with pytest.raises(SettingError, match="expected f1"):
         autotune(texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", metric="accuracy")
+    for wrong in ({"size_bytes": 0}, {"seconds": float("nan")}, {"seconds": float("inf")}, {"seconds": -1}):
+        with pytest.raises(SettingError, match=f"{next(iter(wrong))}=.*: expected"):
+            autotune(texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", **wrong)
     with pytest.raises(SettingError, match="no text has this label"):
         autotune(texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", metric="f1:no")
     with pytest.raises(SettingError, match="bytes"):

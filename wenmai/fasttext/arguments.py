@@ -103,6 +103,7 @@ _OF_SUPERVISED = _SHARED | {
 }
 _OF_UNSUPERVISED = _SHARED | {"ws": "model.window", "t": "model.sample", "model": "model.algorithm"}
 _ARGUMENT_OF = {path.partition(".")[2]: name for name, path in (_OF_SUPERVISED | _OF_UNSUPERVISED).items()}
+_ARGUMENT_OF |= {"seconds": "autotuneDuration", "size_bytes": "autotuneModelSize"}
 _TUNING = ("autotuneMetric", "autotunePredictions", "autotuneDuration", "autotuneModelSize")
 _ATTRIBUTES = {  # of a model, and what a model file calls them
     "dim": "vector_size",

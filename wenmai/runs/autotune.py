@@ -134,11 +134,15 @@ def autotune(
         **settings: Settings of ``fasttext-supervised`` that are not to be searched.
 
     Raises:
-        SettingError: for an unknown metric or setting.
+        SettingError: for an unknown metric or setting, or a number out of its range.
         TrainingError: if no trial succeeded.
     """
     if metric != "f1" and not metric.startswith("f1:"):
         raise SettingError(f"metric={metric!r}: expected f1 or f1:LABEL")
+    if not 0 <= seconds < math.inf:  # NaN neither
+        raise SettingError(f"seconds={seconds}: expected a finite number from 0 on")
+    if size_bytes is not None and size_bytes < 1:
+        raise SettingError(f"size_bytes={size_bytes}: expected at least 1")
     require_room(Path(out))
     corpus = list(corpus) if isinstance(corpus, Iterator) else corpus  # it is read for the trials and for the run
     task = find_system(_SYSTEM).load()
