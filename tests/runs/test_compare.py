@@ -267,6 +267,20 @@ def test_runs_of_different_texts_are_told_apart(runs, tmp_path):
     assert found.systems[0].neighbours == {}
 
 
+def test_a_single_run_and_set_need_no_list(runs, sets, tmp_path):
+    given = {"similarity": str(sets / "alike.txt"), "analogy": sets / "ratios.txt", "words": "colour1"}
+    found = wenmai.compare(str(runs[0]), out=tmp_path / "report", **given)
+    assert [measure.name for measure in found.systems[0].measures] == ["alike", "ratios"]
+    assert list(found.systems[0].neighbours) == ["colour1"]
+    assert wenmai.evaluate(runs[0], similarity=given["similarity"]).similarity[0].name == "alike"
+    (tmp_path / "test.txt").write_text("colour1 colour2\n")
+    test = str(tmp_path / "test.txt")
+    found = compare_systems(
+        "ngram", str(tmp_path / "test.txt"), out=tmp_path / "all", settings={"min_count": 1}, on=test
+    )
+    assert [system.name for system in found.systems] == ["ngram"]
+
+
 def test_runs_of_one_system_are_named_by_folder(runs, tmp_path):
     copy = shutil.copytree(runs[0], tmp_path / "copy")
     found = wenmai.compare([runs[0], copy], out=tmp_path / "report")

@@ -85,7 +85,7 @@ class Corpus:
         if isinstance(source, Corpus):
             return source
         if isinstance(source, (str, Path)):
-            return cls.of_paths([source])
+            return cls.of_paths(source)
         if isinstance(source, (list, tuple)) and source and all(isinstance(item, (str, Path)) for item in source):
             spaces = any(isinstance(item, str) and len(item.split(None, 1)) > 1 for item in source)
             if not spaces or any(isinstance(item, Path) or os.path.exists(item) for item in source):
@@ -93,13 +93,13 @@ class Corpus:
         return cls.of_texts(source)
 
     @classmethod
-    def of_paths(cls, paths: Iterable[str | Path]) -> "Corpus":
-        """Makes a corpus of files, folders (all that is in them, sorted), globs, or ``-`` for standard input.
+    def of_paths(cls, paths: str | Path | Iterable[str | Path]) -> "Corpus":
+        """Makes a corpus of files, folders (all that is in them, sorted), globs, or ``-`` for standard input; or one.
 
         Raises:
             CorpusError: if one of them is missing, matches nothing, or is a folder without files.
         """
-        names = list(map(str, paths))
+        names = list(map(str, [paths] if isinstance(paths, str | Path) else paths))
         if not names or not all(names):
             raise CorpusError("no corpus was named; expected at least one file, folder, glob, or - for standard input")
         names = [name if name == "-" else os.path.abspath(os.path.expanduser(name)) for name in names]

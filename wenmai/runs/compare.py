@@ -29,7 +29,7 @@ _UNKNOWN = "unknown:"  # prefix for the unknown text of an imported run
 
 
 def compare(
-    runs: Sequence[str | Path | Run],
+    runs: str | Path | Run | Sequence[str | Path | Run],
     *,
     out: str | Path,
     command: str = "",
@@ -45,7 +45,7 @@ def compare(
     ``compare`` of each module of :mod:`wenmai.runs.measuring` lists further options.
 
     Args:
-        runs: Runs or their folders, at least one.
+        runs: A run or its folder, or several.
         out: The folder; made if need be.
         command: The user's command, for the report.
         device: Where neural models compute; see :class:`~wenmai.training.run.Run`.
@@ -59,10 +59,11 @@ def compare(
         SettingError: if an option is not for such runs, or there is no test set of a name.
     """
     require_no_run(Path(out))
-    opened = [Run.of(run, device) for run in runs]
+    opened = [Run.of(run, device) for run in ([runs] if isinstance(runs, str | Path | Run) else runs)]
     if not opened:
         raise RunError("there is nothing to compare; name at least one run")
     measurer = choose_measurer({run.recipe.system: run.task for run in opened}, "compare", options)
+    options = measurer.listed("compare", options)
     start = described(opened, command, kinds=measurer.kinds, own_tokens=measurer.own_tokens)
     with following(callback, quiet=quiet) as follower:
         seen = [note for run in opened for note in seen_in_training(run, options.get("on") or [])]

@@ -20,8 +20,8 @@ __all__ = ["compare_systems"]
 
 
 def compare_systems(
-    systems: Sequence[str],
-    corpus: Sequence[str | Path],
+    systems: str | Sequence[str],
+    corpus: str | Path | Sequence[str | Path],
     *,
     out: str | Path,
     settings: Mapping[str, Any] | None = None,
@@ -36,8 +36,8 @@ def compare_systems(
     whose run in ``out`` has finished is not trained again, and one that was interrupted is resumed.
 
     Args:
-        systems: Names that ``wenmai systems`` lists.
-        corpus: Paths, or names of the catalogue.
+        systems: Names that ``wenmai systems`` lists, or one.
+        corpus: Paths, or names of the catalogue, or one.
         out: The folder for the runs and the report.
         settings: Each applies to the systems that have it.
         device: Where those with a setting ``device`` are trained, and neural models measured.
@@ -49,9 +49,10 @@ def compare_systems(
         SettingError: for an unknown system or setting, or a test set that is not there.
         RunError: if a training failed, or a run in ``out`` was trained on another corpus or with other settings.
     """
+    systems = [systems] if isinstance(systems, str) else systems
     if len(set(systems)) != len(systems) or not systems:
         raise SettingError("name each system once, and at least one: --systems word2vec-sgns,word2vec-cbow-ns")
-    sources = [str(source) for source in corpus]
+    sources = [str(source) for source in ([corpus] if isinstance(corpus, str | Path) else corpus)]
     if not sources or "-" in sources:
         raise SettingError("a comparison reads its corpus once for each system; give it files, not stdin")
     folder = Path(out)
@@ -62,6 +63,7 @@ def compare_systems(
             if is_setting(find_system(system).load().sections, "device"):
                 chosen.setdefault("device", device)
     measurer = choose_measurer({name: find_system(name).load() for name in systems}, "compare", options)
+    options = measurer.listed("compare", options)
     measurer.check(**options)
     for system in systems:  # all mistakes are found before the first training
         recipe, opened = plan(system, named_texts(sources), **given[system])

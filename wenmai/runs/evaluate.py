@@ -44,6 +44,7 @@ def evaluate(
     """
     opened = Run.of(run, device)
     measurer = choose_measurer({opened.recipe.system: opened.task}, "evaluate", options)
+    options = measurer.listed("evaluate", options)
     with following(callback, quiet=quiet) as follower:
         for note in seen_in_training(opened, [options["on"]] if isinstance(options.get("on"), str | Path) else []):
             follower.note(note)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_origin
 
 from wenmai.core.errors import RunError, SettingError
 from wenmai.core.showing import Table, Tabled
@@ -101,6 +101,14 @@ class Measurer:
     check: Callable[..., None]
     kinds: Mapping[str, Kind] = field(default_factory=dict)
     own_tokens: bool = False
+
+    def listed(self, use: Literal["evaluate", "compare"], options: Mapping[str, Any]) -> dict[str, Any]:
+        """Returns options of a function, a single name as a list where that takes several."""
+        several = {name for name, one in _options(self, use).items() if get_origin(one.annotation) is Sequence}
+        return {
+            name: [value] if name in several and isinstance(value, str | Path) else value
+            for name, value in options.items()
+        }
 
 
 def unwatched(what: str, done: int, total: int) -> None:
