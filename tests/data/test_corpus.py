@@ -78,6 +78,16 @@ def test_globs_and_several_sources_keep_their_order(tmp_path: Path) -> None:
     assert read(tmp_path / "[odd].txt")[0] == [["[odd].txt"]], "a file is itself before it is a pattern"
 
 
+def test_broken_links_that_a_glob_matches_are_left_out(tmp_path: Path) -> None:
+    write(tmp_path / "a.txt", "word")
+    os.symlink(tmp_path / "nowhere", tmp_path / "b.txt")
+    lines, stats = read(tmp_path / "*.txt")
+    assert lines == [["word"]]
+    assert (stats.files, stats.skipped_files) == (1, 1)
+    assert Corpus.of(tmp_path / "*.txt").repeatable
+    assert "no file matches this pattern" in error_of(tmp_path / "b*.txt")
+
+
 def test_folders_that_a_glob_matches_at_any_depth_are_read(tmp_path: Path) -> None:
     for name in ["x/train/1", "x/train/train-2", "x/train/.hidden", "y/train.txt", "y/test/3", "z/train"]:
         write(tmp_path / name, name)

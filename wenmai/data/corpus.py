@@ -375,6 +375,9 @@ def _files_of(name: str) -> tuple[list[_File], int]:
         if (everything and os.path.isdir(match)) or not read.isdisjoint(Path(match).parents):
             continue
         read.add(Path(match))
+        if not os.path.exists(match):  # a broken link
+            skipped += 1
+            continue
         found, left_out = _files_at(match, named=False)
         files += found
         skipped += left_out
