@@ -3,6 +3,7 @@
 import io
 import itertools
 import json
+import os
 import sys
 
 import numpy as np
@@ -40,6 +41,17 @@ def test_every_line_is_closed_by_the_end_token_and_blank_lines_are_left_out(tmp_
     assert (stats.lines, stats.blank_lines, stats.tokens, stats.unknown) == (3, 2, 8, 1)
     assert (stats.words, stats.characters) == (8, len("a b\nc zzz\na\n"))
     assert text.ends.tolist() == [[3, 4], [6, 10], [8, 12]]
+
+
+def test_copies_that_killed_processes_left_behind_go_after_a_day(tmp_path, cache_folder):
+    old, fresh = cache_folder / "texts" / ".copy-1", cache_folder / "texts" / ".copy-2"
+    for folder in (old, fresh):
+        folder.mkdir(parents=True)
+        (folder / "text.txt").write_text("half")
+    os.utime(old, (0, 0))
+    encoded(written(tmp_path, "a b"))
+    assert not old.exists()
+    assert fresh.exists()
 
 
 def test_words_are_counted_alike_whatever_the_tokenizer(tmp_path):

@@ -20,6 +20,7 @@ from wenmai.core.folder import MANIFEST, cache_folder, check_sealed, sealed_fold
 
 __all__ = ["cache_entry", "kept", "made", "mapped", "new_folder", "opened", "reopened", "reopened_part", "stored_head"]
 
+_LEFTOVERS = (".new-*", "new-*", "damaged-*", ".copy-*")
 _DAY_SECONDS = 86_400
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, IndexError, ZeroDivisionError, RecursionError, FormatError)
@@ -181,7 +182,7 @@ def _installed(made: Path, folder: Path, open_folder: Callable[[Path], _T]) -> _
 
 def _remove_leftovers(cache: Path) -> None:
     """Removes what killed processes left behind, once it is a day old."""
-    for leftover in (*cache.glob(".new-*"), *cache.glob("new-*"), *cache.glob("damaged-*")):
+    for leftover in (found for name in _LEFTOVERS for found in cache.glob(name)):
         with contextlib.suppress(OSError):  # another process may have been faster
             if time.time() - leftover.stat().st_mtime > _DAY_SECONDS:
                 shutil.rmtree(leftover)
