@@ -149,6 +149,21 @@ def test_lines_without_labels_are_all_kept(tmp_path):
     assert [one.first for one in pairs] == ["", "", "a", "", "c", ""]
 
 
+@pytest.mark.parametrize("first", ['{"a": 1}', "[1, 2]", "{}"])
+def test_lines_without_labels_may_begin_with_one_that_is_json(tmp_path, first):
+    found = open_examples(written(tmp_path / "a.txt", f"{first}\nplain text\n"), "classification", labelled=False)
+    assert [one.text for one in found] == [first, "plain text"]
+
+
+def test_json_lines_without_labels_need_no_ending(tmp_path):
+    for content, texts in (('{"text": "a"}\n\n{"text": "b"}\n', ["a", "b"]), ('{"text": "a"}', ["a"])):
+        found = open_examples(written(tmp_path / "a.txt", content), "classification", labelled=False)
+        assert [one.text for one in found] == texts
+    broken = written(tmp_path / "b.txt", '{"text": "a"}\n{"text": "b}\n')
+    with pytest.raises(CorpusError, match="line 2 is not JSON"):
+        list(open_examples(broken, "classification", labelled=False))
+
+
 def test_csv_with_semicolons(tmp_path):
     content = 'text;label\n"hello; you, there";x\nsome;y\n'
     found = open_examples(written(tmp_path / "a.csv", content), "classification")

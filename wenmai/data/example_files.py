@@ -111,11 +111,14 @@ class Reading:
         if name.endswith((".csv", ".tsv")):
             return None
         head = beginning(self.path, self.config.encoding).lstrip()
-        first = head.partition("\n")[0]
+        first, _, behind = head.partition("\n")
         try:
             record = json.loads(first)
         except (ValueError, RecursionError):
             return "whole" if name.endswith(".json") or (self.task in ("span", "choice") and head[:1] in "[{") else None
+        follows = behind.lstrip()[:1]
+        if not self.labelled and not name.endswith(".json") and follows not in ("", "{" if first[0] == "{" else ""):
+            return None  # lines of text, the first of which happens to be JSON
         if isinstance(record, dict):
             return "whole" if isinstance(record.get("data"), list) else "lines"
         return "whole" if isinstance(record, list) or name.endswith(".json") else None
