@@ -164,6 +164,20 @@ def test_json_lines_without_labels_need_no_ending(tmp_path):
         list(open_examples(broken, "classification", labelled=False))
 
 
+@pytest.mark.parametrize(("name", "heading"), [("a.csv", "id;text"), ("a.csv", "id,text"), ("a.tsv", "id\ttext")])
+@pytest.mark.parametrize("blank", ["\n", "\n \n\r\n"])
+def test_blank_lines_before_a_heading_are_no_examples(tmp_path, name, heading, blank):
+    content = f"{blank}{heading}\n{heading.replace('id', '1').replace('text', 'hello')}\n"
+    found = open_examples(written(tmp_path / name, content), "classification", labelled=False)
+    assert [one.text for one in found] == ["hello"]
+    config = ExamplesConfig(text_column="words")
+    content = content.replace(";", ",")
+    path = written(tmp_path / name, content.replace("text", "words"))
+    assert [one.text for one in open_examples(path, "classification", config, labelled=False)] == ["hello"]
+    path = written(tmp_path / name, f"{blank}{heading.replace('id', 'label')}\n{heading.replace('id', 'x')}\n")
+    assert list(open_examples(path, "classification")) == [TextExample("text", "x")]
+
+
 def test_csv_with_semicolons(tmp_path):
     content = 'text;label\n"hello; you, there";x\nsome;y\n'
     found = open_examples(written(tmp_path / "a.csv", content), "classification")

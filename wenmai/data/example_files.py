@@ -150,8 +150,9 @@ class Reading:
     def _delimiter(self) -> str:
         if not plain_name(self.path).endswith(".csv"):
             return "\t"
-        head = beginning(self.path, self.config.encoding).partition("\n")[0]
-        return delimiter_of(head) if self.labelled or is_heading(head.split(";")) else ","
+        head = beginning(self.path, self.config.encoding)
+        first = head.lstrip().partition("\n")[0]
+        return delimiter_of(head) if self.labelled or is_heading(first.split(";")) else ","
 
     def _rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yields line and cells of the rows of a table, all equally many."""
@@ -163,7 +164,8 @@ class Reading:
                 if not self.labelled:  # a line without text is one all the same
                     blank.append(number)
                 continue
-            yield from ((one, [""] * (width or len(row))) for one in blank)
+            if width or not self._is_heading(row):  # lines before the names of columns are none
+                yield from ((one, [""] * (width or len(row))) for one in blank)
             blank.clear()
             if width and len(row) != width:
                 raise CorpusError(
@@ -229,6 +231,17 @@ class Reading:
             record = dict(zip(header or map(str, range(1, len(row) + 1)), row, strict=True))
             yield from self._kept(f"{self.path}: line {number}", roles.example, record, self.task)
 
+    @property
+    def _named(self) -> str:
+        """The columns that the settings give, by their names or numbers."""
+        given = [self.config.text_column, self.config.second_column, self.config.label_column]
+        return ",".join(name for name in given if name is not None)
+
+    def _is_heading(self, cells: list[str]) -> bool:
+        """Whether the first row of a table has the names of its columns."""
+        named = self._named.replace(",", "").replace(" ", "")
+        return not named.isdecimal() and (bool(named) or is_heading([cell.strip() for cell in cells]))
+
     def _heading(self, number: int, cells: list[str]) -> list[str]:
         """Returns the names of the columns of a table."""
         header = [cell.strip() for cell in cells]
@@ -247,14 +260,12 @@ class Reading:
         if not first:
             raise CorpusError(f"{self.path}: is empty; expected examples for {self.task}")
         number, cells = first[0]
-        given = [self.config.text_column, self.config.second_column, self.config.label_column]
-        named = ",".join(name for name in given if name is not None)
         if len(cells) == 1 and self.labelled:
             raise CorpusError(
                 f"{self.path}: line {number} is {cells[0][:60]!r}; expected columns with tabs between them, CSV in a "
                 ".csv file, or JSON lines in a .jsonl file"
             )
-        if named and named.replace(",", "").replace(" ", "").isdecimal():
+        if self._named.replace(",", "").replace(" ", "").isdecimal():
             roles = self._roles([str(place) for place in range(1, len(cells) + 1)], str(self.path))
             chosen = [cells[int(place) - 1] for place in (*roles.first, *roles.second, roles.label) if place]
             if roles.label and are_usual_names(chosen):
@@ -264,7 +275,7 @@ class Reading:
                 )
             return None, roles
         header = [cell.strip() for cell in cells]
-        if named or is_heading(header):
+        if self._is_heading(cells):
             return header, self._roles(self._heading(number, cells), str(self.path))
         try:
             rows = [row for _, row in first]

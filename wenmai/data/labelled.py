@@ -227,7 +227,7 @@ class Labelled:
                 )
             return _marked(lines, self.config.label_prefix)
         comma = name.endswith(".csv")
-        delimiter = delimiter_of(beginning(path, self.text.encoding).partition("\n")[0]) if comma else "\t"
+        delimiter = delimiter_of(beginning(path, self.text.encoding)) if comma else "\t"
         return _rows(path, lines, self.config, delimiter)
 
 

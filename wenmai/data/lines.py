@@ -118,12 +118,12 @@ def _recoded(file: Any, path: Path, encoding: str) -> io.BytesIO:  # noqa: ANN40
         raise CorpusError(f"{path}: is not {encoding} ({error})") from None
 
 
-def delimiter_of(first: str) -> str:
-    """Returns what is between the columns of CSV, by its first line: a comma, or a semicolon where no comma is.
+def delimiter_of(head: str) -> str:
+    """Returns what is between the columns of CSV, by the first line with text: a comma, or a semicolon where none is.
 
     Spreadsheets write semicolons where the comma is a decimal sign.
     """
-    first = first.partition("\r")[0]
+    first = head.strip().partition("\n")[0].partition("\r")[0]
     commas, semicolons = (next(csv.reader([first], delimiter=one), []) for one in ",;")
     return ";" if len(commas) == 1 and len(semicolons) > 1 else ","
 
