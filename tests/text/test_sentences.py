@@ -159,6 +159,12 @@ def test_hard_cases(case):
     assert sentences(case.replace("‖", "")) == [part.strip() for part in case.split("‖")]
 
 
+@pytest.mark.parametrize("space", ["\xa0", "\u202f", "\u3000", "\t", "  "])
+def test_all_spaces_divide_words(space):
+    found = ["It was Dr. Brown of the U.S. Army.", "He saw Fig. 3."]
+    assert sentences(" ".join(found).replace(" ", space)) == [one.replace(" ", space) for one in found]
+
+
 def test_there_are_many_cases():
     assert len(cases(ENGLISH)) >= 60
     assert len(cases(CHINESE)) >= 60

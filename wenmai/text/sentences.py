@@ -18,7 +18,7 @@ from wenmai.text.ranges import EAST_ASIAN
 
 __all__ = ["VERSION", "sentences"]
 
-VERSION = 1
+VERSION = 2
 """Grows with every change by which a text has other sentences."""
 
 _CLOSE = "\"'”’»)]）】」』》〉〕"
@@ -27,6 +27,8 @@ _GAP = re.compile(r"\s+[\"'“‘«(\[（「『《〈]*")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?(?!\.\w)\.?")
 _CLOSED = re.compile(r"\s+\"(?=\s|$)")  # of text with spaces between all marks
 _GOES_ON = "，、；：。！？…—,:;"  # with the sentence, behind the end of one that is quoted
+_LAST = re.compile(r"\S*\Z")
+_LONGEST = 64  # characters of a word before a full stop that are looked at: more than any abbreviation has
 _CHINESE = re.compile(f"[{EAST_ASIAN}]")
 _DOTTED = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]")  # U.S, e.g, Ph.D below
 _LIST = re.compile(r"\d{1,3}|[A-Za-z]|[ivx]{1,4}|[IVX]{1,4}")
@@ -101,7 +103,8 @@ def _end(text: str, begin: int, start: int, end: int) -> int:
 
 def _ends_at(text: str, begin: int, start: int, after: int) -> bool:
     """Whether a sentence ends at the full stop at ``start``, the next word being that at ``after``."""
-    word = text[max(begin, text.rfind(" ", begin, start) + 1) : start].lstrip("\"'“‘«([（")
+    last = _LAST.search(text, max(begin, start - _LONGEST), start)
+    word = (last[0] if last else "").lstrip("\"'“‘«([（")
     if word in _NEVER or (word in _NUMBERED and text[after].isdigit()):
         return False
     if _LIST.fullmatch(word) and not text[begin : start - len(word)].strip("\"'“‘«([（ \t"):
