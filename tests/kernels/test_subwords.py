@@ -160,6 +160,14 @@ def test_texts_of_all_kinds(lengths, word_ngrams, pruned):
         assert rows[start[place] : start[place + 1]].tolist() == expected, repr(text)
 
 
+def test_many_ngrams_of_short_words_leave_room_for_the_next_text():
+    found = features(["a", "b"], word_ngrams=5)
+    batch = ["a b " * 100, "b a " * 140, "a"]
+    start, rows = text_features(*encode(batch), found)
+    for place, text in enumerate(batch):
+        assert rows[start[place] : start[place + 1]].tolist() == text_features(*encode([text]), found)[1].tolist()
+
+
 def test_a_model_with_all_buckets_pruned_has_no_ngrams():
     found = features(["one"], lengths=(2, 3), word_ngrams=2, kept=[])
     assert found.rows.tolist() == [0]

@@ -60,7 +60,7 @@ __all__ = [
     "word_hashes",
 ]
 
-_MADE_OF = "simd.py 0a572d10aeed, subwords.py 1916cca01409, window.py 9f9192ae33ae"  # see window.py
+_MADE_OF = "simd.py 0a572d10aeed, subwords.py 9df7d29a5ca1, window.py 9f9192ae33ae"  # see window.py
 SOFTMAX, HIERARCHICAL, NEGATIVE, ONE_VERSUS_ALL = 0, 1, 2, 3
 _SMALL_BYTES = 4 * ROW_FLOATS
 _FOUR = 4 * LANE_BYTES

@@ -324,7 +324,7 @@ def _texts(text, bounds, features, ending):
     spans = np.empty((0, 2), np.int64)
     # Ample, as memory that is not written to costs nothing, and growing costs twice what is written.
     rows = np.empty(text.shape[0] * (3 if features.max_ngram > 0 else 1) + bounds.shape[0] + 64, np.int32)
-    room = rows.shape[0]  # enough for the words themselves: each takes a byte or two, and </s> is counted here
+    room = rows.shape[0]
     plain = features.max_ngram == 0
     start = np.zeros(bounds.shape[0], np.int64)
     word_start, word_rows, num_words = features.start, features.rows, features.num_words
@@ -334,6 +334,10 @@ def _texts(text, bounds, features, ending):
     for number in range(bounds.shape[0] - 1):
         place, stop = bounds[number], bounds[number + 1]
         words, ended = 0, False
+        most = (stop - place) // 2 + 2  # words of a byte, and </s>
+        if at + most > room:
+            rows = _larger(rows, at + most)
+            room = rows.shape[0]
         while not ended:
             while place < stop and _separates(text[place]):
                 place += 1
