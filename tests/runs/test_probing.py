@@ -282,6 +282,14 @@ def test_sets_of_the_same_title_are_told_apart(folder, tmp_path):
     assert found.results[0].layers[0].selectivity is None
 
 
+def test_sets_may_be_given_as_paths(folder):
+    given = {"task": "classification", "control": False, "quiet": True}
+    path = folder / "train.tsv"
+    named = wenmai.probe(folder / "word2vec", str(path), **given)
+    assert wenmai.probe(folder / "word2vec", path, **given).results == named.results
+    assert wenmai.probe(folder / "word2vec", [path], **given).results == named.results
+
+
 def test_what_is_left_out_is_told(folder, tmp_path):
     rows = [f"{'a ' * number}cat\t{'xy'[number % 2]}" for number in range(1, 90)]
     written(tmp_path / "half.tsv", ["text\tlabel", *rows, "\tx", "\ty"])

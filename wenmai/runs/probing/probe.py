@@ -47,7 +47,7 @@ LIMIT = 5000
 
 def probe(
     runs: str | Path | Run | Sequence[str | Path | Run],
-    on: str | Sequence[str],
+    on: str | Path | Sequence[str | Path],
     *,
     task: str | None = None,
     columns: Mapping[str, Any] | None = None,
@@ -85,7 +85,7 @@ def probe(
         CorpusError: if examples cannot be read, are too few, or all have one label.
     """
     opened = [Run.of(run, device) for run in ([runs] if isinstance(runs, str | Path | Run) else runs)]
-    names = [on] if isinstance(on, str) else list(dict.fromkeys(on))
+    names = list(dict.fromkeys(map(str, [on] if isinstance(on, str | Path) else on)))
     if not opened or not names:
         raise RunError("there is nothing to probe; name at least one run, and one set with --on")
     if pooling not in ("mean", "text"):
