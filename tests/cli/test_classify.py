@@ -37,7 +37,7 @@ def test_evaluate_and_mistakes(shell, run):
     found = shell("evaluate", run, "--on", "test.txt")
     assert found.out.startswith("accuracy 50.00%")
     assert "z (1)" in found.err
-    assert "1 lines" in found.err
+    assert "1 line without text, label or good characters was left out" in found.err
     (shell.folder / "bad.txt").write_text("__label__x a\nc\n")
     refused = shell("evaluate", run, "--on", "bad.txt", code=3).err  # it has no --unlabelled
     assert "line 2 has no label" in refused

@@ -54,7 +54,7 @@ def test_texts_are_classified(shell, tune):
     (shell.folder / "more.tsv").write_text((shell.folder / "classes.tsv").read_text() + "\tearly\n")
     found = shell("evaluate", run, "--on", "more.tsv")
     out = found.out
-    assert "1 examples were left out because a text is empty" in found.err
+    assert "1 example was left out because a text is empty" in found.err
     assert out.startswith("accuracy")
     assert "Matthews" in out
     assert "label, predicted as" in out
@@ -166,7 +166,7 @@ def test_questions_are_answered(shell, tune):
     questions = [one for article in moved["data"] for text in article["paragraphs"] for one in text["qas"]]
     next(one for one in questions if one["answers"])["answers"][0]["answer_start"] += 1
     (shell.folder / "moved.json").write_text(json.dumps(moved))
-    assert "1 answers that are not where they should be" in shell("evaluate", run, "--on", "moved.json").err
+    assert "1 answer that is not where it should be" in shell("evaluate", run, "--on", "moved.json").err
 
 
 def test_options_are_chosen(shell, tune):

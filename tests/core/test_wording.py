@@ -296,8 +296,8 @@ def test_messages_are_complete():
         (" ", ""),  # between sentences
         ("negative sampling, skipgram with subwords", "负采样，skipgram，含子词"),
         (
-            "a.tsv: no examples; 2 examples were left out because a text is empty; 1 tags that cannot follow the one "
-            "before were read as conlleval reads them",
+            "a.tsv: no examples; 2 examples were left out because a text is empty; 1 tag that cannot follow the one "
+            "before was read as conlleval reads it",
             "a.tsv：没有样例；2 个样例因文本为空而被略去；1 个不能接在前一标记之后的标记按 conlleval 的读法处理",
         ),
     ],

@@ -190,7 +190,7 @@ def test_quotes_of_a_spreadsheet_are_noted(tmp_path):
     content = 'text\tlabel\n"He said ""hi"" to me"\tx\n"a"\ty\n'
     found = open_examples(written(tmp_path / "a.tsv", content), "classification")
     assert found.stats().left_out() == [
-        "1 cells have quotes around them and doubled ones within; quotes are read in .csv files alone"
+        "1 cell has quotes around it and doubled ones within; quotes are read in .csv files alone"
     ]
 
 

@@ -57,7 +57,7 @@ NOWHERE = {"text": "z", "answer_start": 0}
         ("tagging", {"train.jsonl": '{"tokens": ["a", "b"], "tags": ["O"]}\n'}, {}, "line 1: has 2 tokens and 1 tags"),
         ("tagging", {"train.txt": "a O\nb\nc O\n"}, {}, r"line 2 \('b'\) has 1 columns, others 2"),
         ("span", {"train.json": asked(NOWHERE)}, {}, "the answer 'z' of question q is not at character 0 .* nowhere"),
-        ("span", {"train.json": asked(NOWHERE)}, {"bad_answers": "repair"}, "no examples; .* none of their answers"),
+        ("span", {"train.json": asked(NOWHERE)}, {"bad_answers": "repair"}, "no examples; .* none of its answers"),
         ("span", {"train.json": asked(is_impossible=True)}, {}, "none of the 1 questions has an answer"),
         (
             "tagging",

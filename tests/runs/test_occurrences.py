@@ -104,7 +104,7 @@ def test_lines_that_cannot_be_decoded_are_skipped_and_told(runs, tmp_path, capsy
     assert chosen(tmp_path / "text.txt", min_count=1, bad_lines="skip")[0].counts["bank"] == 1
     arguments = ["index", str(runs / "bert"), str(tmp_path / "text.txt"), "--out", str(tmp_path / "index")]
     assert main([*arguments, "--bad-lines", "skip"]) == 0
-    assert "1 lines that cannot be read were left out (bad_lines=skip)" in capsys.readouterr().err
+    assert "1 line that cannot be read was left out (bad_lines=skip)" in capsys.readouterr().err
     assert main([*arguments, "--bad-lines", "drop"]) == 2
     assert "bad_lines" in capsys.readouterr().err
 

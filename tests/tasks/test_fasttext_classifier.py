@@ -94,7 +94,7 @@ def test_a_run_is_continued_with_new_words_and_labels(texts):
     second = wenmai.train(
         "fasttext-supervised", texts / "more.txt", out=texts / "b", start=first.path, callback=notes, **SMALL
     )
-    assert any("20 words and 1 labels are new" in note for note in notes.notes)
+    assert any("20 words and 1 label are new" in note for note in notes.notes)
     model = wenmai.load(second.path)
     assert sorted(model.labels) == ["colour", "number", "place"]
     assert [found[0][0] for found in model.predict(["colour1 colour2", "place1 place2"])] == ["colour", "place"]
@@ -155,7 +155,7 @@ def test_rare_labels_are_left_out_and_told(texts):
         "fasttext-supervised", texts / "train.txt", out=texts / "run", min_label_count=2, callback=notes, **SMALL
     )
     assert len(wenmai.load(run.path).labels) == 2
-    assert any("1 labels that are too rare" in note for note in notes.notes)
+    assert any("1 label that is too rare (min_label_count) was left out" in note for note in notes.notes)
 
 
 @pytest.mark.parametrize(

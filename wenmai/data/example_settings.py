@@ -114,22 +114,48 @@ class ExamplesStats:
         """Returns what was left out or repaired, one sentence for each reason."""
         spans = self.spans
         counted = (
-            (self.blank + spans.empty, "{count} examples were left out because a text is empty"),
-            (self.without_label, "{count} examples without a label were left out (unlabelled=skip)"),
-            (self.undecided, "{count} pairs without a label that the annotators agreed on were left out"),
+            (
+                self.blank + spans.empty,
+                "1 example was left out because a text is empty",
+                "{count} examples were left out because a text is empty",
+            ),
+            (
+                self.without_label,
+                "1 example without a label was left out (unlabelled=skip)",
+                "{count} examples without a label were left out (unlabelled=skip)",
+            ),
+            (
+                self.undecided,
+                "1 pair without a label that the annotators agreed on was left out",
+                "{count} pairs without a label that the annotators agreed on were left out",
+            ),
             (
                 self.quoted,
+                "1 cell has quotes around it and doubled ones within; quotes are read in .csv files alone",
                 "{count} cells have quotes around them and doubled ones within; quotes are read in .csv files alone",
             ),
-            (self.repaired_tags, "{count} tags that cannot follow the one before were read as conlleval reads them"),
+            (
+                self.repaired_tags,
+                "1 tag that cannot follow the one before was read as conlleval reads it",
+                "{count} tags that cannot follow the one before were read as conlleval reads them",
+            ),
             (
                 spans.moved_answers,
+                "1 answer that is not where it should be was taken from the nearest place",
                 "{count} answers that are not where they should be were taken from the nearest place",
             ),
-            (spans.absent_answers, "{count} answers that their text does not have are for measuring only"),
-            (spans.without_answer, "{count} questions were left out because their text has none of their answers"),
+            (
+                spans.absent_answers,
+                "1 answer that its text does not have is for measuring only",
+                "{count} answers that their text does not have are for measuring only",
+            ),
+            (
+                spans.without_answer,
+                "1 question was left out because its text has none of its answers",
+                "{count} questions were left out because their text has none of their answers",
+            ),
         )
-        return [what.format(count=f"{count:,}") for count, what in counted if count]
+        return [one if count == 1 else many.format(count=f"{count:,}") for count, one, many in counted if count]
 
 
 class Placed(NamedTuple):

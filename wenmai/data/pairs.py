@@ -63,6 +63,8 @@ class PairsStats:
 
     def left_out(self) -> list[str]:
         """Returns what was left out, one sentence for each reason."""
+        if self.empty == 1:
+            return ["1 example was left out because a text is empty"]
         return [f"{self.empty:,} examples were left out because a text is empty"] if self.empty else []
 
 

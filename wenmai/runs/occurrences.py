@@ -397,7 +397,9 @@ def mean_states(
 
 
 def _note_skipped(found: Occurrences, follower: Callback) -> None:
-    if found.skipped_lines:
+    if found.skipped_lines == 1:
+        follower.note("1 line that cannot be read was left out (bad_lines=skip)")
+    elif found.skipped_lines:
         follower.note(f"{found.skipped_lines:,} lines that cannot be read were left out (bad_lines=skip)")
 
 

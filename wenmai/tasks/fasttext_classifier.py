@@ -284,10 +284,12 @@ class FastTextClassifierJob(Job):
         if stats.without_text:
             notes.append(f"{stats.without_text:,} texts are empty but for their label; they were kept")
         if lost := int((self._examples.labels < 0).sum()):
-            notes.append(f"{lost:,} labels that are too rare (min_label_count) were left out")
+            labels = "1 label that is too rare" if lost == 1 else f"{lost:,} labels that are too rare"
+            notes.append(f"{labels} (min_label_count) {'was' if lost == 1 else 'were'} left out")
         if base is not None and base.labels is not None:
-            added = self._labels - len(base.labels)
-            notes.append(f"{len(self.model.vocab) - len(base.vocab):,} words and {added:,} labels are new")
+            added = {"word": len(self.model.vocab) - len(base.vocab), "label": self._labels - len(base.labels)}
+            told = (f"{number:,} {name}{'' if number == 1 else 's'}" for name, number in added.items())
+            notes.append(f"{' and '.join(told)} are new")
         return {}, notes
 
     def save(self, folder: Path) -> None:

@@ -87,7 +87,7 @@ def test_what_is_left_out_of_the_validation_data_is_said(begin, tmp_path):
     valid.write_text("text\tlabel\na b\tx\n\ty\nc d\ty\n")
     job = begin("classification", "bert", "text\tlabel\na b\tx\nb c\ty\n", valid=str(valid))
     _, notes = job.changes(None)
-    assert "to validate on: 1 examples were left out because a text is empty" in notes
+    assert "to validate on: 1 example was left out because a text is empty" in notes
 
 
 def test_labels_that_only_what_was_set_aside_has_are_named(begin):

@@ -103,7 +103,9 @@ class ClassificationEvaluation(Evaluation):
                 f"{total:,} labels of the test set are unknown to the classifier and count as missed: {listed}"
             )
         left_out = self.stats.blank_lines + self.stats.unlabelled + self.stats.skipped_lines
-        if left_out:
+        if left_out == 1:
+            notes.append("1 line without text, label or good characters was left out")
+        elif left_out:
             notes.append(f"{left_out:,} lines without text, label or good characters were left out")
         return notes
 

@@ -110,11 +110,16 @@ class LabelledTexts(LabelledSource):
 def left_out(stats: LabelledStats) -> list[str]:
     """Returns what was left out of labelled text, a sentence for each reason."""
     counted = (
-        (stats.unlabelled, "texts without a label were left out"),
-        (stats.blank_lines, "empty lines were left out"),
-        (stats.skipped_lines, "lines that cannot be read were left out (bad_lines=skip)"),
+        (stats.unlabelled, "text without a label was", "texts without a label were", "left out"),
+        (stats.blank_lines, "empty line was", "empty lines were", "left out"),
+        (
+            stats.skipped_lines,
+            "line that cannot be read was",
+            "lines that cannot be read were",
+            "left out (bad_lines=skip)",
+        ),
     )
-    return [f"{count:,} {what}" for count, what in counted if count]
+    return [f"{count:,} {one if count == 1 else many} {done}" for count, one, many, done in counted if count]
 
 
 def _single_labels(
