@@ -3,7 +3,9 @@
 import json
 import subprocess
 import sys
+import unicodedata
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -134,6 +136,16 @@ def test_offsets_survive_normalisation():
     found = train("words", ["the cat"] * 2, nfkc=True, lowercase=True).encode(text)
     assert found.tokens == ["the", "cat"]
     assert [text[start:end] for start, end in found.offsets] == ["Ｔhe", "ＣＡＴ"]
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+@pytest.mark.parametrize("kind", ["words", "wordpiece", "bpe", "characters"])
+def test_places_have_the_marks_that_became_one_with_a_letter(kind, form):
+    text = unicodedata.normalize(form, "un café 한국 naïf 中文️")
+    tokenizer = train(kind, [text] * 3)
+    for found in (tokenizer.encode(text).offsets, tokenizer.encode_batch_placed([text])[0][1].tolist()):
+        assert "".join(text[start:end].strip() for start, end in found) == text.replace(" ", "")
+        assert all(end <= start for (_, end), (start, _) in pairwise(found))
 
 
 @pytest.mark.parametrize("kind", KINDS)

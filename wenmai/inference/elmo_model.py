@@ -37,7 +37,7 @@ from wenmai.models.rnnlm import RnnlmState
 from wenmai.nn.characters import BEGIN, END, spelled
 from wenmai.nn.language import LanguageState, NextToken, refuse_documents
 from wenmai.nn.scalar_mix import ScalarMix
-from wenmai.text.tokenizer import Encoding, Tokenizer
+from wenmai.text.tokenizer import Tokenizer
 from wenmai.training.tensors import loaded_model, save_model
 
 __all__ = ["ElmoModel", "Lexicon", "build"]
@@ -290,8 +290,12 @@ class ElmoModel(Network):
         if self.tokenizer is None:
             found = [*_WORD.finditer(text)]
             return [one[0] for one in found], [one.span() for one in found]
-        encoded = self.tokenizer.encode(text)
-        return _spelling(self.tokenizer, text, encoded), encoded.offsets
+        encoded, cutter = self.tokenizer.encode(text), self.tokenizer
+        spelling = [
+            cutter.normalise(text[slice(*offsets)]) if number == cutter.unk_id else cutter.token(number)
+            for number, offsets in zip(encoded.ids, encoded.offsets, strict=True)
+        ]
+        return spelling, encoded.offsets
 
     def _vectors(self, texts: Sequence[Sequence[str]]) -> list[npt.NDArray[np.float32]]:
         """Returns the vectors (1 + L, T, 2M) of texts."""
@@ -361,18 +365,6 @@ class ElmoModel(Network):
         return self.forward_model.overlong(prompt, options)
 
 
-def _spelling(tokenizer: Tokenizer, text: str, encoded: Encoding) -> list[str]:
-    """Returns the words of a text as they are spelled, unknown ones too."""
-    spelled = [tokenizer.token(number) for number in encoded.ids]
-    if tokenizer.unk_id in encoded.ids:
-        words = tokenizer.words(text)  # not by their places, which end before a mark that joins the letter before it
-        if len(words) != len(spelled):  # pieces of words
-            words = [tokenizer.normalise(text[low:high]) for low, high in encoded.offsets]
-        pairs = zip(encoded.ids, spelled, words, strict=True)
-        return [word if number == tokenizer.unk_id else known for number, known, word in pairs]
-    return spelled
-
-
 class _ForwardModel(LanguageModel):
     """The forward direction as a language model, which reads unknown words by their characters."""
 
@@ -384,9 +376,9 @@ class _ForwardModel(LanguageModel):
         rows = cutter.encode_batch(texts)
         for text, row in zip(texts, rows, strict=True):
             if cutter.unk_id in row:
-                for place, word in enumerate(_spelling(cutter, text, cutter.encode(text))):
+                for place, (low, high) in enumerate(cutter.encode(text).offsets):
                     if row[place] == cutter.unk_id:
-                        row[place] = lexicon.number(word)
+                        row[place] = lexicon.number(cutter.normalise(text[low:high]))
         return rows
 
     def _unpredicted(self, ids: Ids) -> npt.NDArray[np.int64]:

@@ -23,6 +23,7 @@ __all__ = [
     "spaced_words",
     "token_spans",
     "treebank_spans",
+    "with_marks",
     "word_spans",
 ]
 
@@ -30,6 +31,7 @@ LINE_END = "\0"
 """The token that ends a line. No text holds it, as NUL characters are refused when text is read."""
 
 _FEWEST_LETTERS = 5  # of a script without spaces: fewer in a sentence may be one word
+_JAMO = frozenset(map(chr, range(0x1160, 0x1200)))  # vowels and last consonants of Korean syllables
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +97,27 @@ def places_before_spacing(text: str, spaced: str) -> list[int]:
         spaced: The words with one space between them.
     """
     return [place for begin, end in _spans(text, spaced.split(" ")) for place in range(begin, end + 1)]
+
+
+def with_marks(text: str, places: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Returns where pieces begin and end in a text, with the marks behind a letter that became one with it, or went.
+
+    Of *e* and a combining accent, of which Unicode's form C makes *é*, ``tokenizers`` says the place of *e* alone.
+    """
+    if text.isascii():
+        return places
+    begins = {begin for begin, _ in places}
+    return [(begin, _behind_marks(text, end, begins)) for begin, end in places]
+
+
+def _behind_marks(text: str, end: int, begins: set[int]) -> int:
+    while 0 < end < len(text) and end not in begins and _joins(text[end]):
+        end += 1
+    return end
+
+
+def _joins(character: str) -> bool:
+    return character in _JAMO or unicodedata.category(character)[0] == "M"
 
 
 def _spans(text: str, tokens: Iterable[str]) -> list[tuple[int, int]]:

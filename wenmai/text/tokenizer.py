@@ -30,7 +30,7 @@ from wenmai.text.pieces import (
     special_tokens,
     trained,
 )
-from wenmai.text.segment import places_before_spacing, spaced_words
+from wenmai.text.segment import places_before_spacing, spaced_words, with_marks
 
 if TYPE_CHECKING:
     import tokenizers
@@ -296,12 +296,12 @@ class Tokenizer:
         return spaced_words(text, self._normalised(text)) if self.by_dictionary else text
 
     def _placed(self, text: str, spaced: str, offsets: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Turns places in a text with spaces between its words into places in the text."""
-        if not self.by_dictionary or not offsets:
-            return offsets
-        normal = self._normalised(text)
-        places = places_before_spacing(normal if len(normal) == len(text) else text, spaced)
-        return [(places[low], places[high - 1] + 1) for low, high in offsets]
+        """Turns places in a text with spaces between its words into places in the text, with the marks of letters."""
+        if self.by_dictionary and offsets:
+            normal = self._normalised(text)
+            places = places_before_spacing(normal if len(normal) == len(text) else text, spaced)
+            offsets = [(places[low], places[high - 1] + 1) for low, high in offsets]
+        return with_marks(text, offsets)
 
     def pieces_of_words(self, texts: list[str]) -> list[tuple[int, ...]]:
         """Returns the ids of the pieces of each word of some texts."""
