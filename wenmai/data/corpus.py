@@ -375,10 +375,7 @@ def _files_of(name: str) -> tuple[list[_File], int]:
         if (everything and os.path.isdir(match)) or not read.isdisjoint(Path(match).parents):
             continue
         read.add(Path(match))
-        if not os.path.exists(match):  # a broken link
-            skipped += 1
-            continue
-        found, left_out = _files_at(match, named=False)
+        found, left_out = _files_at(match, named=False) if os.path.exists(match) else ([], 1)  # a broken link
         files += found
         skipped += left_out
     if not files:
