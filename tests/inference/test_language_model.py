@@ -233,7 +233,7 @@ def test_how_a_model_cannot_read_is_told():
         make("gpt").reading(memory=3)
     with pytest.raises(SettingError, match="expected fresh or carried"):
         list(model.score(["a"], context="other"))
-    with pytest.raises(SettingError, match="score takes a list of texts; put a single one in brackets"):
+    with pytest.raises(SettingError, match="score takes a list; put a single one in brackets"):
         list(model.score("a b"))
     with pytest.raises(SettingError, match="generate takes one prompt, a string, not list"):
         model.generate(["a b"])

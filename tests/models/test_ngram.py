@@ -87,7 +87,7 @@ def test_lines_stand_for_themselves(model):
     assert list(model.score(["the cat"], context="fresh"))
     with pytest.raises(SettingError, match="an n-gram model scores each line by itself"):
         list(model.score(["the cat"], context="carried"))
-    with pytest.raises(SettingError, match="score takes a list of texts"):
+    with pytest.raises(SettingError, match="score takes a list; put a single one in brackets"):
         list(model.score("the cat"))
 
 

@@ -142,8 +142,8 @@ def test_unknown_pieces_are_noted_before_the_training(base, tmp_path):
     [
         ("predict", ["a", None], "'None': the model takes single texts"),
         ("predict", [("a", "b")], "the model takes single texts"),
-        ("predict", "a", "takes a list of texts"),
-        ("embed", "a", "takes a list of texts"),
+        ("predict", "a", "takes a list; put a single one in brackets"),
+        ("embed", "a", "takes a list; put a single one in brackets"),
     ],
 )
 def test_what_a_model_does_not_take_is_refused(verb, given, message, base, tmp_path):

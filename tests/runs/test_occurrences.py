@@ -244,6 +244,8 @@ def test_an_index_says_what_is_wrong_with_a_question(runs, tmp_path):
     assert np.allclose(third, vectors_in_context(bert, ["the bank"], "bank", index=default_index(bert))[0], atol=1e-6)
     with pytest.raises(SettingError, match="3 sentences have 2 occurrences"):
         vectors_in_context(bert, twice, "bank", index=default_index(bert), occurrence=[1, 2])
+    with pytest.raises(SettingError, match="vectors_in_context takes a list; put a single one in brackets"):
+        vectors_in_context(bert, "the bank", "bank", index=default_index(bert))
     with pytest.raises(SettingError, match="is of layer 2; leave the layer out"):
         nearest_in_context(bert, "The bank", "bank", layer=1)
     assert nearest_in_context(bert, "The bank", "bank", layer="last", topn=1)

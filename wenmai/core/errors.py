@@ -9,7 +9,7 @@ for them catches it.
 import errno
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 __all__ = [
@@ -25,9 +25,11 @@ __all__ = [
     "VocabError",
     "WenmaiError",
     "install_hint",
+    "is_ordered",
     "is_out_of_memory",
     "nearest_name",
     "require_label_count",
+    "require_list",
     "shell_path",
 ]
 
@@ -138,3 +140,14 @@ def require_label_count(k: int) -> None:
     """Raises SettingError for a number of labels below 1, but for -1, which means all."""
     if k < 1 and k != -1:
         raise SettingError(f"k={k}: expected at least 1 label, or -1 for all")
+
+
+def is_ordered(given: object) -> bool:
+    """Whether something has items in an order that the user gave, such as a list: no text, mapping or set."""
+    return isinstance(given, Iterable) and not isinstance(given, str | Mapping | set | frozenset)
+
+
+def require_list(given: object, method: str) -> None:
+    """Raises SettingError for a single one, or what has no order, where a method takes several."""
+    if not is_ordered(given):
+        raise SettingError(f"{method} takes a list; put a single one in brackets")

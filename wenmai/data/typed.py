@@ -1,6 +1,5 @@
 """The examples of labelled data, each kind a type."""
 
-from collections.abc import Iterable, Mapping, Set
 from typing import Any, NamedTuple, Self
 
 __all__ = [
@@ -15,14 +14,8 @@ __all__ = [
     "TextExample",
     "WeightedPair",
     "WeightedText",
-    "is_ordered",
     "weight_of",
 ]
-
-
-def is_ordered(given: object) -> bool:
-    """Whether something has items in an order that the user gave, such as a list: no text, mapping or set."""
-    return isinstance(given, Iterable) and not isinstance(given, str | Mapping | Set)
 
 
 class TextExample(NamedTuple):

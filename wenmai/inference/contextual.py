@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, require_list
 from wenmai.core.quantities import plural
 from wenmai.core.tensors import require_numbers
 from wenmai.inference.backbones import Row
@@ -168,8 +168,7 @@ class BackboneReader:
         Raises:
             SettingError: if ``texts`` is one string.
         """
-        if isinstance(texts, str):
-            raise SettingError("layers takes a list of texts; put a single one in brackets")
+        require_list(texts, "layers")
         return self._layers(iter(texts))
 
     def _layers(self, given: Iterator[str]) -> Iterator[Layers]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.errors import FormatError, SettingError, require_list
 from wenmai.core.tensors import require_numbers
 from wenmai.data.batches import plan_batches
 from wenmai.inference.architecture import Network, read_architecture, read_tokenizer
@@ -210,8 +210,7 @@ class ElmoModel(Network):
         Raises:
             SettingError: if ``texts`` is one string.
         """
-        if isinstance(texts, str):
-            raise SettingError("layers takes a list of texts; put a single one in brackets")
+        require_list(texts, "layers")
         return self._carried_layers(texts) if carried else self._layers(iter(texts))
 
     def _carried_layers(self, texts: Iterable[str]) -> Iterator[Layers]:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, require_list
 from wenmai.core.tensors import require_numbers
 from wenmai.inference.layers import Layers
 from wenmai.text.segment import word_spans
@@ -152,8 +152,7 @@ def embed_texts(
     Raises:
         SettingError: if ``texts`` is one string, or for another layer or pooling than the model has.
     """
-    if isinstance(texts, str):
-        raise SettingError("embed takes a list of texts; put a single one in brackets")
+    require_list(texts, "embed")
     numbers = chosen_layers(layer, model.num_layers)
     if pooling not in model.poolings:
         raise SettingError(f"pooling={pooling}: the model has {', '.join(model.poolings)}")
@@ -191,8 +190,7 @@ def embed_words(
     Raises:
         SettingError: if ``texts`` is one string, or there is no such layer or unit.
     """
-    if isinstance(texts, str):
-        raise SettingError("embed takes a list of texts; put a single one in brackets")
+    require_list(texts, "embed")
     if unit not in get_args(Unit):
         raise SettingError(f"unit={unit!r}: expected words or pieces")
     numbers = chosen_layers(layer, model.num_layers)

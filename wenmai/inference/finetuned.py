@@ -19,11 +19,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.errors import FormatError, SettingError, is_ordered, require_list
 from wenmai.core.showing import Shown
 from wenmai.core.task_names import TaskName
 from wenmai.core.tensors import require_numbers
-from wenmai.data.typed import is_ordered
 from wenmai.inference.backbones import Backbone, Fed
 from wenmai.inference.families import stored_backbone
 from wenmai.inference.finetuned_network import HeadShape, Item, Network, Outputs, fitted
@@ -376,8 +375,7 @@ class FineTuned(Shown, ABC):
         Raises:
             SettingError: if ``texts`` is one string.
         """
-        if not is_ordered(texts):
-            raise SettingError("embed takes a list of texts; put a single one in brackets")
+        require_list(texts, "embed")
         backbone, room = self.backbone, self.backbone.room(pair=False) - (self.backbone.max_length - self.length)
         given = backbone.ids(list(texts))
         self.cut = sum(len(ids) > room for ids in given)

@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from wenmai.core.errors import SettingError
-from wenmai.data.typed import ChoiceExample, is_ordered
+from wenmai.core.errors import SettingError, require_list
+from wenmai.data.typed import ChoiceExample
 from wenmai.inference.finetuned import Floats, are_texts, parts_of
 from wenmai.inference.finetuned_network import HeadShape, Item, Outputs
 from wenmai.inference.finetuned_texts import OfTexts, Table
@@ -123,8 +123,7 @@ class Choice(OfTexts):
         Raises:
             SettingError: if one is no such three, or has fewer than two options.
         """
-        if not is_ordered(questions):
-            raise SettingError("choose takes a list of questions; put a single one in brackets")
+        require_list(questions, "choose")
         given = []
         for one in questions:
             parts = parts_of(one)

@@ -24,9 +24,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.errors import CorpusError, SettingError, require_list
 from wenmai.core.quantities import plural
-from wenmai.data.typed import SpanExample, is_ordered
+from wenmai.data.typed import SpanExample
 from wenmai.inference.backbones import Pieces
 from wenmai.inference.finetuned import FineTuned, Floats, are_texts, parts_of
 from wenmai.inference.finetuned_network import HeadShape, Item, Outputs
@@ -351,8 +351,7 @@ class Span(FineTuned):
         """
         if threshold is not None and math.isnan(threshold):
             raise SettingError("threshold=nan: expected a number")
-        if not is_ordered(questions):
-            raise SettingError("answer takes a list of questions; put a single one in brackets")
+        require_list(questions, "answer")
         given = []
         for one in questions:
             if len(parts_of(one)) != 2 or not are_texts(one):

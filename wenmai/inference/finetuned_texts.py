@@ -21,10 +21,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wenmai.core.errors import CorpusError, FormatError, SettingError, require_label_count
+from wenmai.core.errors import CorpusError, FormatError, SettingError, require_label_count, require_list
 from wenmai.core.quantities import to_scale
 from wenmai.core.task_names import TaskName
-from wenmai.data.typed import PairExample, ScoredExample, TextExample, is_ordered, weight_of
+from wenmai.data.typed import PairExample, ScoredExample, TextExample, weight_of
 from wenmai.inference.finetuned import FineTuned, Floats, parts_of
 from wenmai.inference.finetuned_network import HeadShape, Item, Outputs, fitted
 from wenmai.measures.classification import classification_metrics
@@ -203,8 +203,7 @@ class Classification(OfTexts):
         Raises:
             SettingError: if ``texts`` is one string, or a text is not what the model was trained on.
         """
-        if not is_ordered(texts):
-            raise SettingError("predict takes a list of texts; put a single one in brackets")
+        require_list(texts, "predict")
         given = self.given(texts)
         outputs = np.array(self.outputs(self.read(given)), np.float64).reshape(len(given), len(self.labels))
         shares = np.exp(outputs - outputs.max(1, keepdims=True, initial=-np.inf))
@@ -340,8 +339,7 @@ class Regression(OfTexts):
         Raises:
             SettingError: if ``texts`` is one string, or a text is not what the model was trained on.
         """
-        if not is_ordered(texts):
-            raise SettingError("rate takes a list of texts; put a single one in brackets")
+        require_list(texts, "rate")
         given = self.given(texts)
         mean, deviation = self.numbers["mean"], self.numbers["deviation"]
         return [mean + deviation * float(output[0]) for output in self.outputs(self.read(given))]

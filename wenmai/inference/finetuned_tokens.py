@@ -19,9 +19,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.errors import CorpusError, SettingError, require_list
 from wenmai.data.tags import bioes_tags
-from wenmai.data.typed import TaggedSentence, is_ordered
+from wenmai.data.typed import TaggedSentence
 from wenmai.inference.backbones import Known, joined_ids, windowed
 from wenmai.inference.finetuned import FineTuned, Floats, are_texts
 from wenmai.inference.finetuned_network import HeadShape, Item, Network, Outputs
@@ -359,8 +359,7 @@ class Tagging(FineTuned):
         Raises:
             SettingError: if ``sentences`` is one string.
         """
-        if not is_ordered(sentences):
-            raise SettingError("tag takes a list of sentences; put a single one in brackets")
+        require_list(sentences, "tag")
         given = [self._cut(sentence, spaced=spaced) for sentence in sentences]
         tags, probabilities = self.decoded(self.outputs(self.read([words for _, words, _ in given])))
         return [

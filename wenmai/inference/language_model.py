@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.errors import FormatError, SettingError, require_list
 from wenmai.core.tensors import require_numbers
 from wenmai.data.batches import pad, plan_batches
 from wenmai.inference.architecture import Network, read_architecture, read_tokenizer
@@ -136,8 +136,7 @@ class LanguageModel(Network):
         Raises:
             SettingError: if there is no such ``context``, or ``texts`` is one string.
         """
-        if isinstance(texts, str):
-            raise SettingError("score takes a list of texts; put a single one in brackets")
+        require_list(texts, "score")
         if context not in (None, "fresh", "carried"):
             raise SettingError(f"context={context!r}: expected fresh or carried")
         lines = iter(texts)

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from annotated_types import Ge
 from typing_extensions import Doc
 
-from wenmai.core.errors import FormatError, SettingError, require_label_count
+from wenmai.core.errors import FormatError, SettingError, require_label_count, require_list
 from wenmai.core.showing import Shown
 from wenmai.core.tensors import require_finite, tensor_file, write_tensors
 from wenmai.data.features import NGRAMS, FeaturesConfig, NgramFeatures, VectorFeatures, segmented
@@ -109,8 +109,7 @@ class LinearTextClassifier(Shown):
         Raises:
             SettingError: if ``k`` is out of range, or for a threshold if the model has no probabilities.
         """
-        if isinstance(texts, str):
-            raise SettingError("predict takes a list of texts; put a single one in brackets")
+        require_list(texts, "predict")
         require_label_count(k)
         if threshold > 0 and not self.probabilistic:
             raise SettingError(f"{self.config.method} has scores but no probabilities, so no threshold can be set")

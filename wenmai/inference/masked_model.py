@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, require_list
 from wenmai.core.quantities import plural
 from wenmai.core.tensors import require_numbers
 from wenmai.inference.architecture import Network, read_architecture, read_tokenizer
@@ -132,8 +132,7 @@ class MaskedModel(Network):
         Raises:
             SettingError: for another ``context``, if ``texts`` is one string, or if the encoder predicts no tokens.
         """
-        if isinstance(texts, str):
-            raise SettingError("score takes a list of texts; put a single one in brackets")
+        require_list(texts, "score")
         if context not in (None, "fresh"):
             raise SettingError(f"context={context}: a masked language model reads each line by itself; leave it out")
         require_predictions(self.module)
@@ -238,8 +237,7 @@ class MaskedModel(Network):
         Raises:
             SettingError: if there is no such layer, pooling or prompt, or ``texts`` is one string.
         """
-        if isinstance(texts, str):
-            raise SettingError("embed takes a list of texts; put a single one in brackets")
+        require_list(texts, "embed")
         usual = self.embedding
         name = usual.default_prompt if prompt is None else prompt
         if name is not None and name not in usual.prompts:
@@ -278,8 +276,7 @@ class MaskedModel(Network):
         Raises:
             SettingError: if ``texts`` is one string.
         """
-        if isinstance(texts, str):
-            raise SettingError("layers takes a list of texts; put a single one in brackets")
+        require_list(texts, "layers")
         return self._layers(iter(texts))
 
     def _layers(self, texts: Iterator[str]) -> Iterator[Layers]:

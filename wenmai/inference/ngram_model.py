@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, require_list
 from wenmai.core.registry import needing_neural
 from wenmai.core.showing import Shown
 from wenmai.inference.options import require_positive
@@ -68,8 +68,7 @@ class NgramModel(Shown):
             SettingError: if ``context`` is ``carried``, or ``texts`` is one string.
             FormatError: if the model is damaged.
         """
-        if isinstance(texts, str):
-            raise SettingError("score takes a list of texts; put a single one in brackets")
+        require_list(texts, "score")
         if context not in (None, "fresh"):
             raise SettingError(f"context={context!r}: an n-gram model scores each line by itself; expected fresh")
         workers = threads or available_cores()

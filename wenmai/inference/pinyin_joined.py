@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, require_list
 from wenmai.inference.conversion import Candidate
 from wenmai.inference.pinyin_model import PinyinModel
 from wenmai.inference.pinyin_ngram import CharacterScores, PinyinNgramModel
@@ -70,8 +70,7 @@ class JoinedConverter:
         Raises:
             SettingError: if ``texts`` is one string.
         """
-        if isinstance(texts, str):
-            raise SettingError("convert takes a list of texts; put a single one in brackets")
+        require_list(texts, "convert")
         fuzzy = fuzzy_pairs(fuzzy)
         found: list[list[Candidate]] = []
         for begin in range(0, len(texts), _AT_ONCE):

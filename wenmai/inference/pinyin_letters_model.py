@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, require_list
 from wenmai.core.tensors import require_numbers
 from wenmai.data.batches import pad, plan_batches
 from wenmai.inference.conversion import Candidate
@@ -102,8 +102,7 @@ class PinyinLettersModel(LabellingModel):
         chunk: int = _CHUNK,
     ) -> Iterator[list[Candidate]]:
         """Yields the candidates of each text, reading ``chunk`` texts at a time; see :meth:`convert`."""
-        if isinstance(texts, str):
-            raise SettingError("convert takes a list of texts; put a single one in brackets")
+        require_list(texts, "convert")
         if n_best < 1:
             raise SettingError(f"n_best={n_best}: expected 1 or more")
         lines = iter(texts)

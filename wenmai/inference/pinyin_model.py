@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, require_list
 from wenmai.inference.conversion import Candidate
 from wenmai.inference.pinyin_labelling import LabellingModel
 from wenmai.inference.pinyin_numbers import BLANK, UNKNOWN, Numbers
@@ -110,8 +110,7 @@ class PinyinModel(LabellingModel):
         chunk: int = _CHUNK,
     ) -> Iterator[list[Candidate]]:
         """Yields the candidates of each text, reading ``chunk`` texts at a time; see :meth:`convert`."""
-        if isinstance(texts, str):
-            raise SettingError("convert takes a list of texts; put a single one in brackets")
+        require_list(texts, "convert")
         if n_best < 1:
             raise SettingError(f"n_best={n_best}: expected 1 or more")
         lines, pairs = iter(texts), fuzzy_pairs(fuzzy)
@@ -387,8 +386,7 @@ class PinyinModel(LabellingModel):
         Raises:
             SettingError: if the model has not learned readings, or ``texts`` is one string.
         """
-        if isinstance(texts, str):
-            raise SettingError("annotate takes a list of texts; put a single one in brackets")
+        require_list(texts, "annotate")
         if not self.annotates:
             raise SettingError("this run has not learned readings; train one with reversed_share=0.1")
         lines = list(texts)

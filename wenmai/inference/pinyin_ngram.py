@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.core.errors import FormatError, PinyinError, SettingError
+from wenmai.core.errors import FormatError, PinyinError, SettingError, require_list
 from wenmai.core.showing import Shown
 from wenmai.inference.conversion import Candidate
 from wenmai.inference.pinyin_input import Typing, read_typed
@@ -117,8 +117,7 @@ class PinyinNgramModel(Shown):
             SettingError: if ``texts`` is one string, or an option makes no sense.
             FormatError: if the model is damaged.
         """
-        if isinstance(texts, str):
-            raise SettingError("convert takes a list of texts; put a single one in brackets")
+        require_list(texts, "convert")
         if n_best < 1:
             raise SettingError(f"n_best={n_best}: expected 1 or more")
         typing = Typing(toned=toned is not False, fuzzy=fuzzy_pairs(fuzzy))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import SettingError, require_list
 from wenmai.core.folder import read_json_object, writing_json
 from wenmai.core.showing import Shown
 from wenmai.data.encoded_labelled import words_of
@@ -52,16 +52,14 @@ class TextClassifier(Shown):
             k: Most labels of a text; -1 for all.
             threshold: Less probable labels are left out.
         """
-        if isinstance(texts, str):
-            raise SettingError("predict takes a list of texts; put a single one in brackets")
+        require_list(texts, "predict")
         if not self._plain:
             texts = [b" ".join(words).decode("utf-8", "surrogatepass") for words in self._words(list(texts))]
         return self.model.predict(texts, k, threshold)
 
     def embed(self, texts: Iterable[str]) -> npt.NDArray[np.float32]:
         """The hidden vectors of texts, (B, d)."""
-        if isinstance(texts, str):
-            raise SettingError("embed takes a list of texts; put a single one in brackets")
+        require_list(texts, "embed")
         prepared = [b" ".join(words).decode("utf-8", "surrogatepass") for words in self._words(list(texts))]
         vectors = [self.model.sentence_vector(text) for text in prepared]
         return np.stack(vectors) if vectors else np.empty((0, self.model.config.vector_size), np.float32)

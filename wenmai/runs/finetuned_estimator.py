@@ -13,10 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from wenmai.config.recipe import Recipe, is_setting, named_settings
 from wenmai.core.aliases import nearest_setting
-from wenmai.core.errors import FormatError, RunError, SettingError
+from wenmai.core.errors import FormatError, RunError, SettingError, is_ordered
 from wenmai.core.folder import read_json_object, writing_json
 from wenmai.core.registry import find_system
-from wenmai.data.typed import WeightedPair, WeightedText, is_ordered
+from wenmai.data.typed import WeightedPair, WeightedText
 from wenmai.formats.format import require_free
 from wenmai.runs.estimators import OfTexts, numbered, texts_of
 from wenmai.runs.explaining import passing_folder

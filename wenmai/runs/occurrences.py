@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wenmai.config.recipe import Recipe, settings_of
-from wenmai.core.errors import FormatError, RunError, SettingError, nearest_name
+from wenmai.core.errors import FormatError, RunError, SettingError, nearest_name, require_list
 from wenmai.core.folder import MANIFEST, file_sha256
 from wenmai.core.wording import say
 from wenmai.data.occurrences import OccurrenceConfig, Occurrences, SentenceWords, spans_of
@@ -200,10 +200,11 @@ def vectors_in_context(
         device: Where the encoder computes.
 
     Raises:
-        SettingError: if the word is not in a sentence, or there several times, or the layer is another.
+        SettingError: for a single sentence, a word that is not in one, or there several times, or another layer.
         RunError: if the run has no words in context, or the index was made with another.
         FormatError: if the index is damaged.
     """
+    require_list(texts, "vectors_in_context")
     opened = Run.of(run, device)
     reader = reader_for(opened, None if layer is None else str(layer))
     found = index if isinstance(index, OccurrenceIndex) else OccurrenceIndex(index)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from wenmai.config.recipe import Recipe, read_recipe
-from wenmai.core.errors import FormatError, RunError, SettingError, WenmaiError, shell_path
+from wenmai.core.errors import FormatError, RunError, SettingError, WenmaiError, require_list, shell_path
 from wenmai.core.folder import MANIFEST, check_listed, check_sealed, seal_files
 from wenmai.core.registry import find_system
 from wenmai.core.showing import Shown, Table
@@ -176,8 +176,7 @@ class Run(Shown):
         from wenmai.vectors.lengths import unit_rows
 
         model = self.model_for("embed")
-        if isinstance(texts, str):
-            raise SettingError("embed takes a list of texts; put a single one in brackets")
+        require_list(texts, "embed")
         if not isinstance(model, WordVectors):
             if weighting != "mean":
                 raise SettingError(f"weighting={weighting} is for word vectors; a {self.recipe.system} has its own")

@@ -14,7 +14,7 @@ from typing import Never
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
-from wenmai.core.errors import FormatError, SettingError, VocabError
+from wenmai.core.errors import FormatError, SettingError, VocabError, require_list
 from wenmai.core.showing import Shown
 from wenmai.vectors.comparing import ComparedWords
 from wenmai.vectors.evaluation import Correlation, Section, SimilarityFunction, analogy_sections, pair_correlations
@@ -102,8 +102,7 @@ class WordVectors(ComparedWords, Shown):
             weighting: ``mean``, or ``sif``, by which frequent words count less; see
                 :func:`wenmai.vectors.pooling.embedded`.
         """
-        if isinstance(texts, str):
-            raise SettingError("embed takes a list of texts; put a single one in brackets")
+        require_list(texts, "embed")
         return embedded(self, [text.split() if isinstance(text, str) else text for text in texts], weighting)
 
     def vectors_for_all(

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.core.collector import uncollected
-from wenmai.core.errors import SettingError, require_label_count
+from wenmai.core.errors import SettingError, require_label_count, require_list
 from wenmai.models.fasttext.config import (
     END_OF_LINE,
     LABEL_PREFIX,
@@ -245,8 +245,7 @@ class FastText:
         if not isinstance(config, FastTextClassifierConfig):
             raise SettingError("these are fastText word vectors, which cannot predict labels")
         names = list(self.classes.tokens)
-        if isinstance(texts, str):
-            raise SettingError("predict takes a list of texts; put a single one in brackets")
+        require_list(texts, "predict")
         require_label_count(k)
         k = len(names) if k == -1 else min(k, len(names))
         answers: list[list[tuple[str, float]]] = []
