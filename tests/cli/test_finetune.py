@@ -198,6 +198,7 @@ def test_some_of_the_examples_are_evaluated(shell, tune, task):
     found = shell("evaluate", run, "--on", data, "--limit", "2", "--json")
     assert "evaluated on 2 examples, drawn by chance (limit)" in found.err
     assert found.out == shell("evaluate", run, "--on", data, "--limit", "2", "--json").out
+    assert "stats" not in json.loads(found.out)  # those of lines with labels
     assert "drawn by chance" not in shell("evaluate", run, "--on", data, "--limit", "1000").err
 
 

@@ -1,5 +1,7 @@
 """Tagged sentences, from files as people have them: columns of CoNLL, tables of ERNIE, JSON."""
 
+import json
+
 import pytest
 
 from tests.data.labelled_files import read, written
@@ -76,6 +78,24 @@ def test_columns_of_ernie_have_their_names(tmp_path):
     assert read(path, "classification") == [TextExample("好", "1"), TextExample("不好", "0")]
     path = written(tmp_path / "pairs.tsv", "text_a\ttext_b\tlabel\n一\t二\t1\n")
     assert read(path, "pair") == [PairExample("一", "二", "1")]
+
+
+@pytest.mark.parametrize(
+    "entities",
+    [
+        {"LOC": {"北京": [[0, 1]], "京": [[1, 1]]}, "ORG": {"北京大学": [[0, 3]]}},
+        [[0, 2, "LOC"], [1, 2, "LOC"], {"start": 0, "end": 4, "label": "ORG"}],
+    ],
+)
+def test_entities_that_overlap_others_are_counted(tmp_path, entities):
+    record = {"text": "北京大学", "label": entities}
+    path = written(tmp_path / "a.jsonl", json.dumps(record) + "\n")
+    for given in (path, [record]):
+        found = open_examples(given, "tagging")
+        assert found.stats().left_out() == ["2 entities that overlap others were left out"]
+        (one,) = found
+        assert one.tags[0] == "B-ORG"
+        assert {*one.tags[1:]} == {"I-ORG"}
 
 
 def test_a_space_that_is_a_token_stays(tmp_path):

@@ -411,7 +411,7 @@ class Reading:
     def _tagged_objects(self) -> Iterator[Sentence]:
         for where, record in self._records():
             try:
-                yield where, *tagged_of(record, labelled=self.labelled)
+                yield where, *tagged_of(record, self.stats, labelled=self.labelled)
             except (ValueError, TypeError, AttributeError) as error:
                 why = error if type(error) is ValueError else "has no tokens with tags, nor a text with entities"
                 raise CorpusError(f"{where}: {why}") from None

@@ -96,6 +96,7 @@ class ExamplesStats:
         undecided: Pairs left out because their label is ``-``.
         quoted: Cells of tables with tabs that seem to have the quotes of CSV.
         repaired_tags: Tags that cannot stand where they do, read as conlleval reads them.
+        overlapping: Entities left out because they overlap others.
         not_drawn: Examples that were not among those drawn.
         spans: Of answers that are parts of texts.
     """
@@ -107,6 +108,7 @@ class ExamplesStats:
     undecided: int = 0
     quoted: int = 0
     repaired_tags: int = 0
+    overlapping: int = 0
     not_drawn: int = 0
     spans: SpanCounts = field(default_factory=SpanCounts)
 
@@ -138,6 +140,11 @@ class ExamplesStats:
                 self.repaired_tags,
                 "1 tag that cannot follow the one before was read as conlleval reads it",
                 "{count} tags that cannot follow the one before were read as conlleval reads them",
+            ),
+            (
+                self.overlapping,
+                "1 entity that overlaps another was left out",
+                "{count} entities that overlap others were left out",
             ),
             (
                 spans.moved_answers,

@@ -290,7 +290,7 @@ class Examples:
                 elif isinstance(item, tuple | list) and (len(item) == 2 or not self.labelled):
                     tokens, tags = item if self.labelled else (item, ())
                     item = {"tokens": list(tokens), "tags": list(tags)}
-                yield where, *tagged_of(item, labelled=self.labelled)
+                yield where, *tagged_of(item, stats, labelled=self.labelled)
             except (ValueError, TypeError, AttributeError) as error:
                 why = error if type(error) is ValueError else "is no (tokens, tags)"
                 raise CorpusError(f"{where}: {why}") from None

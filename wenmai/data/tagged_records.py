@@ -5,6 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from wenmai.data.example_settings import ExamplesStats
 from wenmai.data.mentions import cut_words
 from wenmai.data.readers import tagged_spans
 from wenmai.data.records import listed
@@ -18,8 +19,8 @@ _START, _END, _TYPE = ("start", "start_offset", "begin"), ("end", "end_offset"),
 Tagged = tuple[tuple[str, ...], tuple[str, ...]]  # tokens, tags
 
 
-def tagged_of(record: Mapping[str, Any], *, labelled: bool) -> Tagged:
-    """Returns the tokens and tags of an object.
+def tagged_of(record: Mapping[str, Any], stats: ExamplesStats, *, labelled: bool) -> Tagged:
+    """Returns the tokens and tags of an object; ``stats`` count what was left out.
 
     It is ``{"tokens": [...], "tags": [...]}``; or a text with ``{TYPE: {SURFACE: [[first, last], ...]}}`` as CLUENER
     has it, which is read by characters; or a text with a list of ``[start, end, TYPE]`` or of such objects, as spaCy,
@@ -37,9 +38,10 @@ def tagged_of(record: Mapping[str, Any], *, labelled: bool) -> Tagged:
             raise ValueError(f"has no label; it has {listed(record)}")
         if isinstance(given, dict):
             found = tagged_spans(text, given)
-            return found.tokens, found.tags
+            count = sum(len(places) for surfaces in given.values() for places in surfaces.values())
+            return _without_overlaps((found.tokens, found.tags), count, stats)
         if all(not isinstance(one, str | int) for one in given):
-            return _tagged_words(text, given)
+            return _without_overlaps(_tagged_words(text, given), len(given), stats)
         tokens = list(text)
     tags = given if labelled else ["O"] * len(tokens or ())
     if not isinstance(tokens, list) or not isinstance(tags, list):
@@ -50,6 +52,11 @@ def tagged_of(record: Mapping[str, Any], *, labelled: bool) -> Tagged:
     if not all(isinstance(one, str) and one.strip() and "\0" not in one for one in (*tokens, *written)):
         raise ValueError("has a token or a tag that is no text, or empty")
     return tuple(tokens), tuple(tag.strip() for tag in written)
+
+
+def _without_overlaps(tagged: Tagged, entities: int, stats: ExamplesStats) -> Tagged:
+    stats.overlapping += entities - sum(tag.startswith("B-") for tag in tagged[1])
+    return tagged
 
 
 def _tagged_words(text: str, entities: Sequence[object]) -> Tagged:

@@ -54,7 +54,7 @@ class ClassificationEvaluation(Evaluation):
     Attributes:
         on: The test set.
         result: Its metrics.
-        stats: What was left out of a test set of lines with labels.
+        stats: What was left out of a test set of lines with labels; None of another.
         left_out: What was left out of a test set of examples, one sentence for each reason.
         curves: Precision-recall curves by label, if wanted.
         mistakes: The worst mistakes, if wanted.
@@ -62,14 +62,15 @@ class ClassificationEvaluation(Evaluation):
 
     on: str
     result: ClassificationResult
-    stats: LabelledStats
+    stats: LabelledStats | None = None
     left_out: tuple[str, ...] = ()
     curves: tuple[Curve, ...] = ()
     mistakes: Mistakes | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain JSON values; the metrics are at the top."""
-        found = {"run": self.run, "on": self.on, **self.result.as_dict(), "stats": asdict(self.stats)}
+        found = {"run": self.run, "on": self.on, **self.result.as_dict()}
+        found |= {} if self.stats is None else {"stats": asdict(self.stats)}
         found |= {"curves": [asdict(curve) for curve in self.curves]} if self.curves else {}
         return found | ({} if self.mistakes is None else {"mistakes": self.mistakes.worst})
 
@@ -102,7 +103,8 @@ class ClassificationEvaluation(Evaluation):
             notes.append(
                 f"{total:,} labels of the test set are unknown to the classifier and count as missed: {listed}"
             )
-        left_out = self.stats.blank_lines + self.stats.unlabelled + self.stats.skipped_lines
+        counted = self.stats or LabelledStats()
+        left_out = counted.blank_lines + counted.unlabelled + counted.skipped_lines
         if left_out == 1:
             notes.append("1 line without text, label or good characters was left out")
         elif left_out:
@@ -204,8 +206,7 @@ def _evaluated(
     limit: int | None = None,
     wrong: bool = False,
 ) -> ClassificationEvaluation:
-    stats = LabelledStats()
-    texts, gold, places, left_out = _read(run, classifier, on, columns, stats, limit)
+    texts, gold, places, stats, left_out = _read(run, classifier, on, columns, limit)
     _require_known(gold, classifier.labels, on)
     every = classifier.predict(texts, -1) if curves or wrong else None
     if every is None or threshold > 0:
@@ -228,31 +229,32 @@ def _read(
     classifier: Classifier,
     on: Any,  # noqa: ANN401
     columns: Mapping[str, Any],
-    stats: LabelledStats,
     limit: int | None,
-) -> tuple[list[Any], list[Sequence[str]], list[str], list[str]]:
+) -> tuple[list[Any], list[Sequence[str]], list[str], LabelledStats | None, list[str]]:
     """Reads texts, or pairs of texts, as the training text was read.
 
     Returns:
-        The texts, the labels of each, where each stands, and what was left out, one sentence for each reason.
+        The texts, the labels of each, where each stands, what was found in lines with labels, and what was left out,
+        one sentence for each reason.
     """
     read = list(run.recipe.sections.values())
     if any(isinstance(section, ExamplesConfig) for section in read):
         placed, left_out = read_examples(run, classifier, on, columns, limit)
         found = [one.example for one in placed]
         texts: list[Any] = [one.text if isinstance(one, TextExample) else (one.first, one.second) for one in found]
-        return texts, [(one.label,) for one in found], [one.where for one in placed], left_out
+        return texts, [(one.label,) for one in found], [one.where for one in placed], None, left_out
     config = next((section for section in read if isinstance(section, LabelledConfig)), LabelledConfig())
     text = next((section for section in read if isinstance(section, TextConfig)), TextConfig())
     columns = dict(columns)
     text = replace(text, encoding=columns.pop("encoding", text.encoding))
+    stats = LabelledStats()
     every = list(open_labelled(on, with_columns(config, columns), text, split="dev").read(stats))
     kept = list(range(len(every)))
     if limit is not None:
         kept = sorted(drawn([next(iter(example.labels), None) for example in every], limit, seed=1))
     examples, places = [every[number] for number in kept], [f"example {number + 1}" for number in kept]
     left_out = drawn_note(len(examples), len(every) - len(examples))
-    return [example.text for example in examples], [example.labels for example in examples], places, left_out
+    return [example.text for example in examples], [example.labels for example in examples], places, stats, left_out
 
 
 def compare(
