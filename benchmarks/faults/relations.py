@@ -1,4 +1,4 @@
-"""Documents with entities and relations: JSON as in DocRED, PubTator, tree numbers of MeSH, and what relations mean."""
+"""What relations are found in and written to: documents of DocRED and PubTator, tree numbers, meanings, predictions."""
 
 import json
 from collections.abc import Callable
@@ -11,6 +11,7 @@ from wenmai.core.errors import CorpusError
 from wenmai.data.pubtator import read_pubtator, read_tree_numbers
 from wenmai.data.relation_files import open_documents, read_documents
 from wenmai.data.relations import RelationDocument, docred_documents, relation_names
+from wenmai.runs.extraction import require_predictions
 
 __all__ = ["subjects"]
 
@@ -36,6 +37,7 @@ _PUBTATOR = (
     "7\t30\t50\tliver and renal tiss\tDisease\tD2|D3\tliver tissue|renal tissue\n7\t18\t20\tIt\tChemical\t-1\n"
     "7\tCID\tD1\tD2\n\n8|t|Nothing.\n8|a|\n"
 )
+_PREDICTIONS = json.dumps([{"title": "A", "h_idx": 0, "t_idx": 1, "r": "likes", "evidence": [1]}])
 _TREES = "D1\tC14.280\nD2\tC06.552,C23.5\nD3\tC06.552.308\n"
 
 
@@ -55,6 +57,7 @@ def subjects(trained: Trained) -> list[Subject]:
         ),
         _subject("tree numbers of MeSH", "mesh.txt", _TREES, _trees, 1),
         _subject("what relations mean", "rel_info.json", '{"P17": "country", "P1": "\u00c4"}', _meanings, 1),
+        _subject("predictions to write again", "result.json", _PREDICTIONS, _predictions, 1),
     ]
 
 
@@ -73,6 +76,10 @@ def _trees(path: Path) -> str | None:
 def _meanings(path: Path) -> str | None:
     found = relation_names(path)
     return None if all(isinstance(one, str) for one in found.values()) else "a meaning that is no text"
+
+
+def _predictions(path: Path) -> None:
+    require_predictions(path)  # any file that it takes may be written over
 
 
 def _extracted(trained: Trained, found: list[RelationDocument]) -> str | None:

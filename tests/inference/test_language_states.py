@@ -118,7 +118,7 @@ def test_what_a_language_model_does_not_have_is_refused():
     with pytest.raises(SettingError, match="layer=3: expected last"):
         gpt.embed(["a"], layer=3)
     for wrong in (gpt.embed, gpt.embed_words, gpt.layers):
-        with pytest.raises(SettingError, match="a list of texts"):
+        with pytest.raises(SettingError, match="takes a list"):
             [*wrong("a")]
     with pytest.raises(SettingError, match="nnlm has no states of layers"):
         make("nnlm", embedding_size=4, hidden_size=8, order=3).embed(["a"])

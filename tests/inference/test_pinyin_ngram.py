@@ -280,7 +280,7 @@ def test_fuzzy_sounds_are_taken_for_each_other(model):
 
 
 def test_wrong_calls_are_refused(model):
-    with pytest.raises(SettingError, match="list of texts"):
+    with pytest.raises(SettingError, match="takes a list"):
         model.convert("woaini")
     with pytest.raises(SettingError, match="n_best=0"):
         model.convert(["wo"], n_best=0)

@@ -183,7 +183,7 @@ def test_damaged_models_are_refused(three, tmp_path):
             wenmai.load(tmp_path / "run")
         (folder / name).write_bytes(good[name])
     assert wenmai.load(tmp_path / "run").predict([]) == []
-    with pytest.raises(SettingError, match="list of texts"):
+    with pytest.raises(SettingError, match="takes a list"):
         wenmai.load(tmp_path / "run").predict("one text")
 
 
