@@ -295,6 +295,9 @@ def test_messages_are_complete():
         ("what nobody has translated", "what nobody has translated"),
         (" ", ""),  # between sentences
         ("negative sampling, skipgram with subwords", "负采样，skipgram，含子词"),
+        ("2 empty lines were left out", "2 个空行被略去"),
+        ("1 label that is too rare (min_label_count) was left out", "1 个过于稀少的标签被略去（min_label_count）"),
+        ("1,020 words and 1 label are new", "新增 1,020 个词、1 个标签"),
         (
             "a.tsv: no examples; 2 examples were left out because a text is empty; 1 tag that cannot follow the one "
             "before was read as conlleval reads it",

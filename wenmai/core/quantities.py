@@ -4,7 +4,7 @@ import math
 
 from wenmai.core.wording import say
 
-__all__ = ["duration", "plural", "size", "to_scale", "words_a_second"]
+__all__ = ["counted", "duration", "plural", "size", "to_scale", "words_a_second"]
 
 
 def words_a_second(speed: float) -> str:
@@ -24,6 +24,11 @@ def duration(seconds: float) -> str:
 def plural(number: int, name: str) -> str:
     """Returns a number of things."""
     return say("{number} " + (name if number == 1 else f"{name}s"), number=f"{number:,}")
+
+
+def counted(*reasons: tuple[int, str, str]) -> list[str]:
+    """Returns a sentence for each number above 0: the first for one, the second with its ``{count}`` for several."""
+    return [one if count == 1 else several.format(count=f"{count:,}") for count, one, several in reasons if count]
 
 
 def to_scale(value: float, scale: float, digits: int) -> str:

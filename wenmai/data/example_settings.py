@@ -9,6 +9,7 @@ from typing_extensions import Doc
 
 from wenmai.config.recipe import Located
 from wenmai.core.errors import SettingError, nearest_name
+from wenmai.core.quantities import counted
 from wenmai.data.sources import absolute_name
 from wenmai.data.span_files import SpanCounts
 from wenmai.text.settings import require_encoding
@@ -115,7 +116,7 @@ class ExamplesStats:
     def left_out(self) -> list[str]:
         """Returns what was left out or repaired, one sentence for each reason."""
         spans = self.spans
-        counted = (
+        return counted(
             (
                 self.blank + spans.empty,
                 "1 example was left out because a text is empty",
@@ -162,7 +163,6 @@ class ExamplesStats:
                 "{count} questions were left out because their text has none of their answers",
             ),
         )
-        return [one if count == 1 else many.format(count=f"{count:,}") for count, one, many in counted if count]
 
 
 class Placed(NamedTuple):

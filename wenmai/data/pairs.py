@@ -19,6 +19,7 @@ from typing_extensions import Doc
 from wenmai.config.recipe import Located
 from wenmai.core.compressed import reading
 from wenmai.core.errors import CorpusError
+from wenmai.core.quantities import counted
 from wenmai.data.corpus import Progress
 from wenmai.data.file_hash import FileHash, file_hashes
 from wenmai.data.lines import is_json_lines, require_line_feeds
@@ -63,9 +64,13 @@ class PairsStats:
 
     def left_out(self) -> list[str]:
         """Returns what was left out, one sentence for each reason."""
-        if self.empty == 1:
-            return ["1 example was left out because a text is empty"]
-        return [f"{self.empty:,} examples were left out because a text is empty"] if self.empty else []
+        return counted(
+            (
+                self.empty,
+                "1 example was left out because a text is empty",
+                "{count} examples were left out because a text is empty",
+            )
+        )
 
 
 class _Languages(NamedTuple):

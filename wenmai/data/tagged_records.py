@@ -39,9 +39,9 @@ def tagged_of(record: Mapping[str, Any], stats: ExamplesStats, *, labelled: bool
         if isinstance(given, dict):
             found = tagged_spans(text, given)
             count = sum(len(places) for surfaces in given.values() for places in surfaces.values())
-            return _without_overlaps((found.tokens, found.tags), count, stats)
+            return _overlaps_counted((found.tokens, found.tags), count, stats)
         if all(not isinstance(one, str | int) for one in given):
-            return _without_overlaps(_tagged_words(text, given), len(given), stats)
+            return _overlaps_counted(_tagged_words(text, given), len(given), stats)
         tokens = list(text)
     tags = given if labelled else ["O"] * len(tokens or ())
     if not isinstance(tokens, list) or not isinstance(tags, list):
@@ -54,7 +54,7 @@ def tagged_of(record: Mapping[str, Any], stats: ExamplesStats, *, labelled: bool
     return tuple(tokens), tuple(tag.strip() for tag in written)
 
 
-def _without_overlaps(tagged: Tagged, entities: int, stats: ExamplesStats) -> Tagged:
+def _overlaps_counted(tagged: Tagged, entities: int, stats: ExamplesStats) -> Tagged:
     stats.overlapping += entities - sum(tag.startswith("B-") for tag in tagged[1])
     return tagged
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from wenmai.config.recipe import Recipe, settings_of
 from wenmai.core.errors import FormatError, RunError, SettingError, nearest_name, require_list
 from wenmai.core.folder import MANIFEST, file_sha256
+from wenmai.core.quantities import counted
 from wenmai.core.wording import say
 from wenmai.data.occurrences import OccurrenceConfig, Occurrences, SentenceWords, spans_of
 from wenmai.formats.format import Imported
@@ -398,10 +399,14 @@ def mean_states(
 
 
 def _note_skipped(found: Occurrences, follower: Callback) -> None:
-    if found.skipped_lines == 1:
-        follower.note("1 line that cannot be read was left out (bad_lines=skip)")
-    elif found.skipped_lines:
-        follower.note(f"{found.skipped_lines:,} lines that cannot be read were left out (bad_lines=skip)")
+    for note in counted(
+        (
+            found.skipped_lines,
+            "1 line that cannot be read was left out (bad_lines=skip)",
+            "{count} lines that cannot be read were left out (bad_lines=skip)",
+        )
+    ):
+        follower.note(note)
 
 
 def _write_run(target: Path, run: Run, vectors: WordVectors, found: Occurrences, layer: str) -> None:

@@ -17,6 +17,7 @@ from typing_extensions import Doc
 
 from wenmai.config.recipe import Located, Recipe
 from wenmai.core.errors import CorpusError, SettingError, VocabError
+from wenmai.core.quantities import counted, plural
 from wenmai.core.seeding import mixed_seed
 from wenmai.data.datasets import open_labelled
 from wenmai.data.encoded_labelled import EncodedLabelled
@@ -280,16 +281,22 @@ class FastTextClassifierJob(Job):
     def changes(self, base: FastText | None) -> tuple[dict[str, Any], list[str]]:
         """What was left out of the text, and what a continued training added."""
         stats = self._data.stats
-        notes = left_out(stats)
-        if stats.without_text:
-            notes.append(f"{stats.without_text:,} texts are empty but for their label; they were kept")
-        if lost := int((self._examples.labels < 0).sum()):
-            labels = "1 label that is too rare" if lost == 1 else f"{lost:,} labels that are too rare"
-            notes.append(f"{labels} (min_label_count) {'was' if lost == 1 else 'were'} left out")
+        notes = left_out(stats) + counted(
+            (
+                stats.without_text,
+                "1 text is empty but for its label; it was kept",
+                "{count} texts are empty but for their label; they were kept",
+            ),
+            (
+                int((self._examples.labels < 0).sum()),
+                "1 label that is too rare (min_label_count) was left out",
+                "{count} labels that are too rare (min_label_count) were left out",
+            ),
+        )
         if base is not None and base.labels is not None:
-            added = {"word": len(self.model.vocab) - len(base.vocab), "label": self._labels - len(base.labels)}
-            told = (f"{number:,} {name}{'' if number == 1 else 's'}" for name, number in added.items())
-            notes.append(f"{' and '.join(told)} are new")
+            words = plural(len(self.model.vocab) - len(base.vocab), "word")
+            labels = plural(self._labels - len(base.labels), "label")
+            notes.append(f"{words} and {labels} are new")
         return {}, notes
 
     def save(self, folder: Path) -> None:

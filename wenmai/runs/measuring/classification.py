@@ -9,6 +9,7 @@ from typing import Any
 
 from wenmai.core.columns import in_columns
 from wenmai.core.errors import CorpusError
+from wenmai.core.quantities import counted
 from wenmai.core.showing import Table
 from wenmai.core.wording import say
 from wenmai.data.datasets import named_dataset, open_labelled
@@ -103,13 +104,14 @@ class ClassificationEvaluation(Evaluation):
             notes.append(
                 f"{total:,} labels of the test set are unknown to the classifier and count as missed: {listed}"
             )
-        counted = self.stats or LabelledStats()
-        left_out = counted.blank_lines + counted.unlabelled + counted.skipped_lines
-        if left_out == 1:
-            notes.append("1 line without text, label or good characters was left out")
-        elif left_out:
-            notes.append(f"{left_out:,} lines without text, label or good characters were left out")
-        return notes
+        stats = self.stats or LabelledStats()
+        return notes + counted(
+            (
+                stats.blank_lines + stats.unlabelled + stats.skipped_lines,
+                "1 line without text, label or good characters was left out",
+                "{count} lines without text, label or good characters were left out",
+            )
+        )
 
 
 def evaluate(

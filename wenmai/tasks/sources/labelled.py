@@ -8,6 +8,7 @@ from typing import Any
 
 from wenmai.config.recipe import Recipe
 from wenmai.core.errors import CorpusError
+from wenmai.core.quantities import counted
 from wenmai.data.datasets import named_dataset, open_labelled
 from wenmai.data.encoded_labelled import EncodedLabelled, encode_labelled
 from wenmai.data.features import segmented
@@ -109,17 +110,15 @@ class LabelledTexts(LabelledSource):
 
 def left_out(stats: LabelledStats) -> list[str]:
     """Returns what was left out of labelled text, a sentence for each reason."""
-    counted = (
-        (stats.unlabelled, "text without a label was", "texts without a label were", "left out"),
-        (stats.blank_lines, "empty line was", "empty lines were", "left out"),
+    return counted(
+        (stats.unlabelled, "1 text without a label was left out", "{count} texts without a label were left out"),
+        (stats.blank_lines, "1 empty line was left out", "{count} empty lines were left out"),
         (
             stats.skipped_lines,
-            "line that cannot be read was",
-            "lines that cannot be read were",
-            "left out (bad_lines=skip)",
+            "1 line that cannot be read was left out (bad_lines=skip)",
+            "{count} lines that cannot be read were left out (bad_lines=skip)",
         ),
     )
-    return [f"{count:,} {one if count == 1 else many} {done}" for count, one, many, done in counted if count]
 
 
 def _single_labels(
