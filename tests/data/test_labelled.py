@@ -48,6 +48,18 @@ def test_numbered_columns_have_no_line_of_names(tmp_path):
     assert list(read_labelled(path, config)) == [("title content", ("3",))]
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", "sentiment,review\nx,one two\n"),
+        ("a.tsv", "标签\t文本\nx\tone two\n"),
+        ("a.jsonl", '{"category": "x", "content": "one two"}\n'),
+    ],
+)
+def test_columns_with_usual_names_are_found(tmp_path, name, content):
+    assert list(read_labelled(written(tmp_path / name, content))) == [("one two", ("x",))]
+
+
 def test_columns_that_are_not_read_may_have_one_name(tmp_path):
     path = written(tmp_path / "a.csv", ",,label,text\n0,x,1,a\n")
     assert list(read_labelled(path, columns())) == [("a", ("1",))]
@@ -114,7 +126,9 @@ def test_what_is_left_out_is_counted(tmp_path):
         ("a.txt", b"__label__x a\n__label__x \0\n", LabelledConfig(), "line 2: it has a NUL"),
         ("a.txt", b"", LabelledConfig(), "is empty"),
         ("a.txt", b"\n\n", LabelledConfig(), "no examples in 2 lines"),
-        ("a.csv", b"label,text\n1,a\n", LabelledConfig(), "say which columns"),
+        ("a.csv", b"mark,words\n1,a\n", LabelledConfig(), r"text and label \(line 1: mark, words\); say text_column="),
+        ("a.csv", b"text\na\n", LabelledConfig(), r"text and label \(line 1: text\)"),
+        ("a.csv", b"label,text,text\n1,a,b\n", LabelledConfig(), "two columns have one name .* rename one"),
         ("a.csv", b"label,text\n1,a\n2,b,c\n", columns(), "line 3 has 3 columns"),
         ("a.csv", b"label,txt\n1,a\n", columns(), "did you mean 'txt'"),
         ("a.csv", b"label,text,text\n1,a,b\n", columns(), r"line 1: two columns have one name \(label, text, text\)"),

@@ -6,7 +6,8 @@ Files are UTF-8 (or ``encoding``), plain or compressed (gzip, bzip2, xz, zstanda
 - tables: ``.csv`` with quotes as RFC 4180 has them, other files with tabs between columns, and no quotes;
 - JSON lines (``.jsonl``, ``.ndjson``).
 
-In tables and JSON lines ``text_column`` and ``label_column`` name text and label. Invalid input raises a
+In tables and JSON lines ``text_column`` and ``label_column`` name text and label; without them, columns with usual
+names are taken, such as ``review`` and ``sentiment``. Invalid input raises a
 :class:`~wenmai.core.errors.CorpusError` that names file and line; what is left out is counted.
 """
 
@@ -16,7 +17,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple
 
 from annotated_types import MinLen
 from typing_extensions import Doc
@@ -26,7 +27,9 @@ from wenmai.core.errors import CorpusError, SettingError, nearest_name
 from wenmai.data.corpus import Progress
 from wenmai.data.file_hash import FileHash, file_hashes
 from wenmai.data.lines import beginning, delimiter_of, is_json_lines, numbered_lines, plain_name, rows_of
+from wenmai.data.records import listed
 from wenmai.data.sources import absolute_name
+from wenmai.data.table_columns import guessed_roles
 from wenmai.text.settings import TextConfig
 
 __all__ = ["Example", "Labelled", "LabelledConfig", "LabelledStats", "read_labelled", "require_plain_text"]
@@ -52,9 +55,14 @@ class LabelledConfig:
     ] = None
     text_column: Annotated[
         str | None,
-        Doc("tables: name of the column with the text, or its number from 1 (no line of names); a,b joins columns"),
+        Doc(
+            "tables: name of the column with the text, or its number from 1 (no line of names); a,b joins columns; "
+            "none: found"
+        ),
     ] = None
-    label_column: Annotated[str | None, Doc("tables: name of the column with the label, or its number from 1")] = None
+    label_column: Annotated[
+        str | None, Doc("tables: name of the column with the label, or its number from 1; none: found")
+    ] = None
     label_separator: Annotated[
         str | None, MinLen(1), Doc("tables: separator of several labels of a text; none: there is one label")
     ] = None
@@ -185,7 +193,7 @@ class Labelled:
     def _expected(self) -> str:
         lines = not all(map(is_json_lines, self.paths))
         if lines and self.config.label_column is None:
-            return f"words and {self.config.label_prefix}LABEL in a line, or a table (text_column, label_column)"
+            return f"words and {self.config.label_prefix}LABEL in a line, or a table (.csv, .tsv)"
         return "a text and its label"
 
     def _kept(
@@ -218,13 +226,7 @@ class Labelled:
         if is_json_lines(path):
             return _records(path, lines, self.config)
         name = plain_name(path)
-        if self.config.label_column is None:
-            if name.endswith((".csv", ".tsv")):
-                head = next(lines, (1, ""))[1].strip()[:80]
-                raise CorpusError(
-                    f"{path}: is a table; say which columns have text and label: text_column=NAME label_column=NAME, "
-                    f"or their numbers if there is no line of names (line 1: {head!r})"
-                )
+        if self.config.label_column is None and not name.endswith((".csv", ".tsv")):
             return _marked(lines, self.config.label_prefix)
         comma = name.endswith(".csv")
         delimiter = delimiter_of(beginning(path, self.text.encoding)) if comma else "\t"
@@ -311,18 +313,25 @@ def _rows(
     path: Path, lines: Iterable[tuple[int, str]], config: LabelledConfig, delimiter: str
 ) -> Iterator[tuple[int, str, tuple[str, ...]]]:
     """Takes text and labels out of the columns of a table."""
-    wanted = [name.strip() for name in cast(str, config.text_column).split(",")]
-    label_name = cast(str, config.label_column)
     width = 0
-    by_number = all(name.isdecimal() for name in (*wanted, label_name))
+    by_number = all(name.strip().isdecimal() for name in f"{config.text_column},{config.label_column}".split(","))
     for begin, row in rows_of(path, lines, delimiter):
         if not row:
             yield begin, "", ()
         elif not width:
             width = len(row)
             header = [str(place) for place in range(1, width + 1)] if by_number else [name.strip() for name in row]
+            columns = _columns(header, config)
+            if columns is None:
+                raise CorpusError(
+                    f"{path}: it cannot be told which columns have text and label (line {begin}: {listed(header)}); "
+                    "say text_column=NAME label_column=NAME, or their numbers if there is no line of names"
+                )
+            wanted, label_name = columns
             if any(header.count(name) > 1 for name in (*wanted, label_name)):
-                raise CorpusError(f"{path}: line {begin}: two columns have one name ({', '.join(header)[:200]})")
+                raise CorpusError(
+                    f"{path}: line {begin}: two columns have one name ({', '.join(header)[:200]}); rename one"
+                )
             texts, label = [_column(name, header, path) for name in wanted], _column(label_name, header, path)
             if by_number:
                 yield begin, *_cells(row, texts, label, config)
@@ -333,6 +342,17 @@ def _rows(
             )
         else:
             yield begin, *_cells(row, texts, label, config)
+
+
+def _columns(header: Sequence[str], config: LabelledConfig) -> tuple[list[str], str] | None:
+    """The names of the columns with texts, and of that with the label; None if it cannot be told."""
+    if config.text_column is not None and config.label_column is not None:
+        return [name.strip() for name in config.text_column.split(",")], config.label_column
+    try:
+        roles = guessed_roles(header, "classification")
+    except ValueError:
+        return None
+    return list(roles.first), roles.label
 
 
 def _column(name: str, header: Sequence[str], path: Path) -> int:
@@ -358,8 +378,7 @@ def _records(
     path: Path, lines: Iterable[tuple[int, str]], config: LabelledConfig
 ) -> Iterator[tuple[int, str, tuple[str, ...]]]:
     """Takes text and labels out of JSON objects."""
-    texts = [name.strip() for name in (config.text_column or "text").split(",")]
-    label = config.label_column or "label"
+    columns = None
     for number, line in lines:
         if not line.strip():
             yield number, "", ()
@@ -368,6 +387,8 @@ def _records(
             record = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise CorpusError(f"{path}: line {number} is not JSON ({error})") from None
+        columns = columns or _columns(list(record) if isinstance(record, dict) else [], config)
+        texts, label = columns or (["text"], "label")
         if not isinstance(record, dict) or not {*texts, label} <= set(record):
             found = ", ".join(map(str, record)) if isinstance(record, dict) else type(record).__name__
             raise CorpusError(
