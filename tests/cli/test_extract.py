@@ -310,7 +310,7 @@ def test_wrong_options(shell, runs):
     path = runs / EXAMPLES["ssan"].data
     assert "expected co-occurrence or attention" in shell("extract", runs / "ssan", path, "--evidence", "x", code=2).err
     assert "is no probability" in shell("extract", runs / "ssan", path, "--threshold", "2", code=2).err
-    assert "no such file" in shell("extract", runs / "ssan", "nothing.txt", code=3).err
+    assert "no such file; expected plain text" in shell("extract", runs / "ssan", "nothing.txt", code=3).err
     assert "has no tag" in shell("extract", runs / "ssan", path, "--tagger", runs / "ssan", code=6).err
 
 

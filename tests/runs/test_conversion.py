@@ -5,6 +5,7 @@ import pytest
 import wenmai
 from tests.inference.test_pinyin_model import letters
 from wenmai.core.errors import SettingError
+from wenmai.inference.pinyin_joined import JoinedConverter
 from wenmai.inference.user_words import add_words
 from wenmai.runs.conversion import require_conversion
 
@@ -96,6 +97,15 @@ def test_a_network_without_weight_converts_as_the_ngrams_do(runs):
     for form in FORMS:
         assert tuned.results[form].distance <= alone.results[form].distance
     assert list(tuned.weights) == FORMS
+
+
+def test_a_weight_is_tuned_on_a_reference_for_each_text(runs):
+    joined = JoinedConverter(wenmai.load(runs / "net"), wenmai.load(runs / "ngram"))
+    rates = joined.tune(["wo ai ni"], ["我爱你"], weights=[0.0, 1.0])
+    assert joined.weight in rates
+    for references in (["我爱你", "你好"], []):
+        with pytest.raises(SettingError, match=f"references: {len(references)}; expected one"):
+            joined.tune(["wo ai ni"], references)
 
 
 def test_options_that_do_not_fit_are_refused(runs):

@@ -246,7 +246,9 @@ class Reading:
         """Returns the names of the columns of a table."""
         header = [cell.strip() for cell in cells]
         if len(set(header)) < len(header):
-            raise CorpusError(f"{self.path}: line {number}: two columns have one name ({', '.join(header)[:200]}); rename one")
+            raise CorpusError(
+                f"{self.path}: line {number}: two columns have one name ({', '.join(header)[:200]}); rename one"
+            )
         return header
 
     def _has_marks(self) -> bool:

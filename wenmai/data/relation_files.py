@@ -36,6 +36,7 @@ NO_RELATION = "Na"
 """The class of a pair without a relation, the first of all."""
 
 _PYTHON = "documents from Python"
+_DOCUMENTS = "documents of DocRED or PubTator, or data:NAME"
 _SHOWN = 10  # relations in a message
 _PUBTATOR = re.compile(r"[^|\t\n]+\|[ta]\|")
 
@@ -101,12 +102,16 @@ class RelationData:
         return {"sources": self.sources, "stats": self.stats, **sizes}
 
 
-def open_documents(spec: Any) -> OpenedDocuments:  # noqa: ANN401  whatever names or holds documents
+def open_documents(
+    spec: Any,  # noqa: ANN401  whatever names or holds documents
+    expected: str = _DOCUMENTS,
+) -> OpenedDocuments:
     """Opens documents; nothing is read yet.
 
     Args:
         spec: A file or files, ``data:NAME``, or a list of documents (:class:`~wenmai.data.relations.RelationDocument`,
             or mappings such as DocRED's JSON has).
+        expected: What a file should be, for the message.
 
     Raises:
         CorpusError: if a file is not there, or the documents are no list.
@@ -120,7 +125,7 @@ def open_documents(spec: Any) -> OpenedDocuments:  # noqa: ANN401  whatever name
     items = tuple(spec)
     if not items or not all(isinstance(item, str | Path) for item in items):
         return OpenedDocuments(items=items)
-    located = [locate(str(item), "documents of DocRED or PubTator, or data:NAME") for item in items]
+    located = [locate(str(item), expected) for item in items]
     return OpenedDocuments(tuple(name for name, _ in located), tuple(path for _, path in located))
 
 

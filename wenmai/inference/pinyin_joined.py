@@ -126,7 +126,15 @@ class JoinedConverter:
 
         Returns:
             The character error rate of each weight.
+
+        Raises:
+            SettingError: if there are not as many references as texts, or none.
         """
+        require_list(texts, "tune")
+        if not 0 < len(texts) == len(references):
+            raise SettingError(
+                f"texts: {len(texts)}, references: {len(references)}; expected one reference for each text"
+            )
         distances = dict.fromkeys(weights, 0)
         for begin in range(0, len(texts), _AT_ONCE):
             portion, right = (given[begin : begin + _AT_ONCE] for given in (texts, references))

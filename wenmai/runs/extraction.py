@@ -126,7 +126,9 @@ def documents_of_files(files: Sequence[str | Path], find_tagger: Callable[[], "T
     """
     for file in files:
         name = str(file)
-        opened = None if name == "-" else open_documents(name)
+        opened = (
+            None if name == "-" else open_documents(name, "plain text, documents of DocRED or PubTator, or data:NAME")
+        )
         if opened is not None and (".json" in plain_name(opened.paths[0]) or holds_documents(opened.paths[0])):
             yield from read_documents(opened)
             continue
