@@ -98,6 +98,14 @@ def test_arguments_file_and_stdin_are_one(verb, runs, shell):
     assert "missing.txt: no such file" in shell(verb, runs[name], "--file", "missing.txt", code=3).err
 
 
+def test_a_table_is_said_to_be_read_by_line(runs, shell, tmp_path):
+    for name, noted in (("a.csv", True), ("a.txt", False)):
+        (tmp_path / name).write_text("text,label\na b,x\n")
+        told = shell("classify", runs["classifier"], "--file", tmp_path / name)
+        assert len(told.out.splitlines()) == 2
+        assert ("cut out the column with the texts" in told.err) == noted
+
+
 def test_a_prompt_has_a_seed_of_its_own(runs, shell):
     sampled = shell("generate", runs["ngram"], *["a"] * 8, "--max-tokens", "4").out.splitlines()
     assert len(set(sampled)) > 1

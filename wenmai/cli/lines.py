@@ -41,7 +41,11 @@ def texts_of(texts: Sequence[str] | None, file: str | None) -> Iterator[str]:
         CorpusError: if the file cannot be read or is not UTF-8; while reading.
     """
     source = named_file(texts, file)
-    return iter(texts or ()) if source is None else lines_of(source)
+    if source is None:
+        return iter(texts or ())
+    if source.lower().endswith(".csv"):
+        note(f"each line of {source} is a text, with its commas; cut out the column with the texts if it is a table")
+    return lines_of(source)
 
 
 def named_file(texts: Sequence[str] | None, file: str | None) -> str | None:
