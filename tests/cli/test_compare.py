@@ -1,5 +1,7 @@
 """Where ``wenmai compare`` writes, and what it says of a comparison without a test set."""
 
+import os
+
 import pytest
 
 import wenmai
@@ -34,6 +36,17 @@ def test_a_place_in_a_file_is_refused_before_anything_is_measured(runs, shell):
         assert trained == refused
         refused = shell("compare", *runs, "--similarity", "similarity.tsv", "--charts", out, code=2).err
         assert refused == f"wenmai: --charts {out}: similarity.tsv is a file; name a folder\n"
+
+
+def test_a_folder_that_may_not_be_written_is_refused_before_anything_is_measured(runs, shell, monkeypatch):
+    (shell.folder / "locked").mkdir()
+    monkeypatch.setattr(
+        os, "access", lambda path, mode: not mode & os.W_OK or "locked" not in str(path)
+    )  # whoever runs the test may be root
+    refused = shell("compare", *runs, "--similarity", "similarity.tsv", "--out", "locked/both", code=6).err
+    assert refused == "wenmai: locked/both: you may not write into locked; name a folder, choose another --out\n"
+    refused = shell("compare", *runs, "--similarity", "similarity.tsv", "--charts", "locked", code=2).err
+    assert "you may not write into locked" in refused
 
 
 def test_a_run_is_no_place_for_a_comparison(runs, shell):

@@ -32,7 +32,7 @@ from wenmai.cli.options import (
 )
 from wenmai.cli.printing import note, show
 from wenmai.core.errors import SettingError, nearest_name
-from wenmai.core.folder import file_in_place_of
+from wenmai.core.folder import obstacle_to
 from wenmai.core.wording import say
 
 __all__ = ["compare", "evaluate"]
@@ -354,8 +354,8 @@ def compare(
     if drawn is None and picture is not None:
         raise SettingError("--chart-format is the form of the files of --charts; name their folder too")
     require_picture(picture or "svg")
-    if drawn is not None and (file := file_in_place_of(drawn)):
-        raise SettingError(f"--charts {drawn}: {file} is a file; name a folder")
+    if drawn is not None and (obstacle := obstacle_to(drawn)):
+        raise SettingError(f"--charts {drawn}: {obstacle}; name a folder")
     command = shlex.join(["wenmai", *sys.argv[1:]])
     chosen = parse_assignments(settings or [])
     named = _names(systems)

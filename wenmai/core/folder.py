@@ -23,9 +23,9 @@ __all__ = [
     "cache_folder",
     "check_listed",
     "check_sealed",
-    "file_in_place_of",
     "file_sha256",
     "make_folder",
+    "obstacle_to",
     "plain_file",
     "read_json_object",
     "seal_files",
@@ -42,10 +42,12 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _unsealed: set[Path] = set()  # folders whose files are synced when they are sealed, and need not be one by one
 
 
-def file_in_place_of(folder: Path) -> Path | None:
-    """Returns what stands, and is no folder, where a folder or one above it would have to be; None: nothing."""
+def obstacle_to(folder: Path) -> str:
+    """Returns why nothing could be written into a folder, which may have to be made first; empty if it could."""
     nearest = next(place for place in (folder, *folder.parents) if place.exists())
-    return None if nearest.is_dir() else nearest
+    if not nearest.is_dir():
+        return f"{nearest} is a file"
+    return "" if os.access(nearest, os.W_OK | os.X_OK) else f"you may not write into {nearest}"
 
 
 def cache_folder() -> Path:

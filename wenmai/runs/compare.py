@@ -9,7 +9,7 @@ from typing import Any
 
 from wenmai.config.recipe import changed_settings
 from wenmai.core.errors import RunError, WenmaiError
-from wenmai.core.folder import file_in_place_of, writing_json
+from wenmai.core.folder import obstacle_to, writing_json
 from wenmai.core.registry import find_system
 from wenmai.data.sources import in_catalogue
 from wenmai.runs.by_task import metrics_by_task, stage_starts
@@ -113,9 +113,9 @@ def written(comparison: Comparison, folder: Path) -> Path:
 
 
 def require_no_run(folder: Path) -> None:
-    """Raises RunError if a comparison would be written into a run, or into what is no folder."""
-    if file := file_in_place_of(folder):
-        raise RunError(f"{folder}: {file} is a file; name a folder, choose another --out")
+    """Raises RunError if a comparison would be written into a run, or where it cannot be."""
+    if obstacle := obstacle_to(folder):
+        raise RunError(f"{folder}: {obstacle}; name a folder, choose another --out")
     if (folder / RECIPE).exists():
         raise RunError(f"{folder}: is a run; a comparison needs a folder of its own, choose another --out")
 

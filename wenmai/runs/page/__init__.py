@@ -12,7 +12,7 @@ from pathlib import Path
 from string import Template
 
 from wenmai.core.errors import SettingError
-from wenmai.core.folder import file_in_place_of
+from wenmai.core.folder import obstacle_to
 from wenmai.core.wording import language, phrase
 
 __all__ = ["filled", "json_in_script", "page_texts", "require_page", "script_texts", "scrolling", "small", "swatch"]
@@ -52,12 +52,12 @@ def require_page(path: str | Path | None, usual: str) -> None:
 
     Raises:
         SettingError: if there is a folder in its place, a file in that of its folder, or a file that is no page, such
-            as one that is to be read.
+            as one that is to be read; or if nothing may be written there.
     """
     if path is None:
         return
-    if other := file_in_place_of(Path(path).parent):
-        raise SettingError(f"{path}: {other} is a file; name a page in a folder")
+    if obstacle := obstacle_to(Path(path).parent):
+        raise SettingError(f"{path}: {obstacle}; name a page in a folder")
     if not Path(path).exists():
         return
     if Path(path).is_dir():
