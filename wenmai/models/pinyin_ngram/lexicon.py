@@ -82,9 +82,7 @@ class Lexicon:
         """
         number = {syllable: place for place, syllable in enumerate(inventory)}
         kept = [
-            one
-            for one in readings
-            if 0 < len(one.syllables) <= MAX_SYLLABLES and all(syllable in number for syllable in one.syllables)
+            one for one in readings if 0 < len(one.syllables) <= MAX_SYLLABLES and number.keys() >= {*one.syllables}
         ]
         keys = np.full((len(kept), MAX_SYLLABLES), -1, np.int32)
         for row, one in enumerate(kept):

@@ -48,31 +48,30 @@ def weighed_readings(
         shares = {"text": float(bool(in_text)), "list": float(bool(in_list))}
     of_text, of_list = (shares["text"] / max(1, sum(in_text.values())), shares["list"] / max(1, sum(in_list.values())))
 
-    def probability(word: str) -> float:
-        return in_text.get(word, 0) * of_text + in_list.get(word, 0) * of_list + _LEAST
+    def share(word: str) -> float:
+        return in_text.get(word, 0) * of_text + in_list.get(word, 0) * of_list
 
     read: dict[tuple[str, str], float] = defaultdict(float)
-    words: list[tuple[str, tuple[str, ...], tuple[int, ...]]] = []
+    words: list[tuple[str, tuple[str, ...], tuple[int, ...], float]] = []
     for word in sorted({*in_text, *in_list}):
-        syllables = readings_of(word)
+        syllables, found = readings_of(word), share(word)
         for pair in zip(word, syllables, strict=True):
-            read[pair] += in_text.get(word, 0) * of_text + in_list.get(word, 0) * of_list
+            read[pair] += found
         known = 1 < len(word) <= config.longest and (word in in_list or in_text[word] >= config.least)
-        if known and all(len(syllable) > 1 for syllable in syllables):
+        if known and min(map(len, syllables)) > 1:
             letters, tones = zip(*map(split_tone, syllables), strict=True)
-            words.append((word, letters, tones))
-    for word, letters, tones in words:
-        weight = config.list_weight * math.log(probability(word))
+            words.append((word, letters, tones, config.list_weight * math.log(found + _LEAST)))
+    for word, letters, tones, weight in words:
         yield Reading(word, letters, tones, weight)
         if word[-1] == "儿" and letters[-1] == "er":
             yield Reading(word, (*letters[:-1], ERHUA), tones, weight + config.reading_weight * _ERHUA)
-    yield from _characters(read, {*"".join(counts)}, probability, config)
+    yield from _characters(read, {*"".join(counts)}, share, config)
 
 
 def _characters(
     read: Mapping[tuple[str, str], float],
     seen: Collection[str],
-    probability: Callable[[str], float],
+    share: Callable[[str], float],
     config: PinyinNgramConfig,
 ) -> Iterator[Reading]:
     """Yields the characters with their readings."""
@@ -80,10 +79,10 @@ def _characters(
     table = CandidateTable.from_dictionary(counted)
     for character in sorted(table.characters):
         syllables = [syllable for syllable in table.syllables_of(character) if split_tone(syllable)[1]]
-        weight = config.list_weight * math.log(probability(character)) + (0.0 if character in seen else _UNSEEN)
-        for syllable, share in zip(syllables, _shares(character, syllables, read), strict=True):
+        weight = config.list_weight * math.log(share(character) + _LEAST) + (0.0 if character in seen else _UNSEEN)
+        for syllable, likely in zip(syllables, _shares(character, syllables, read), strict=True):
             letters, tone = split_tone(syllable)
-            yield Reading(character, (letters,), (tone,), weight + config.reading_weight * math.log(share))
+            yield Reading(character, (letters,), (tone,), weight + config.reading_weight * math.log(likely))
     yield Reading("儿", (ERHUA,), (5,), config.list_weight * math.log(_SUFFIX))
 
 

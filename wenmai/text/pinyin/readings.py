@@ -103,7 +103,10 @@ class _Dictionary:
     def _phrase_end(self, run: str, place: int) -> int:
         """Returns where the longest phrase from ``place`` on ends, or 0."""
         last = min(place + self._longest.get(run[place : place + 2], 0), len(run))
-        return next((end for end in range(last, place + 1, -1) if run[place:end] in self._phrases), 0)
+        for end in range(last, place + 1, -1):
+            if run[place:end] in self._phrases:
+                return end
+        return 0
 
     def _phrase(self, phrase: str) -> list[str]:
         known = self._of_phrase.get(phrase)

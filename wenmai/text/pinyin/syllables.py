@@ -106,6 +106,7 @@ _TONE_BEFORE_R: Final = re.compile(r"([0-9])([rR])$")
 _TYPED: Final = {"m": "mu", "n": "en", "ng": "en", "hm": "heng", "hng": "heng"}
 
 
+@lru_cache(1 << 14)
 def split_tone(syllable: str) -> tuple[str, int]:
     """Returns the letters and the tone of a syllable in canonical form: ``("zhong", 1)``, or 0 without a tone.
 
