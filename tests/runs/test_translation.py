@@ -270,3 +270,16 @@ def test_attention_that_cannot_be_shown_is_explained(tmp_path, runs):
         write_attention(runs["transformer"], [" "], tmp_path / "attention.html")
     with pytest.raises(SettingError, match="has no attention"):
         write_attention(runs["blind"], ["a"], tmp_path / "attention.html")
+
+
+@pytest.mark.parametrize("ending", ["html", "png"])
+def test_a_place_where_attention_cannot_be_is_refused_at_once(tmp_path, runs, ending):
+    (tmp_path / f"folder.{ending}").mkdir()
+    with pytest.raises(SettingError, match="is a folder; name"):
+        write_attention(runs["transformer"], ["a"], tmp_path / f"folder.{ending}")
+    (tmp_path / "notes.html").write_text("mine")
+    with pytest.raises(SettingError, match=r"is a file; name"):
+        write_attention(runs["transformer"], ["a"], tmp_path / f"notes.html/a.{ending}")
+    if ending == "html":
+        with pytest.raises(SettingError, match="is no page, which would be lost"):
+            write_attention(runs["transformer"], ["a"], tmp_path / "notes.html")

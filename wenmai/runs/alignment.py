@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wenmai.core.errors import SettingError, install_hint
-from wenmai.core.folder import writing
+from wenmai.core.folder import obstacle_to, writing
 from wenmai.core.quantities import plural
 from wenmai.core.wording import say
 from wenmai.runs.drawing import fonts_of_picture
-from wenmai.runs.page import filled, json_in_script
+from wenmai.runs.page import filled, json_in_script, require_page
 
-__all__ = ["Alignment", "alignment_html", "write_alignment_page", "write_alignment_picture"]
+__all__ = ["Alignment", "alignment_html", "require_alignment", "write_alignment_page", "write_alignment_picture"]
 
 KEY = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.(self|cross)")
 SIDES = "source", "translation"  # what a page calls them
@@ -69,6 +69,20 @@ class Alignment:
 
     def _tokens(self, side: str) -> Sequence[str]:
         return self.source_tokens if side == "source" else self.target_tokens
+
+
+def require_alignment(path: Path) -> None:
+    """Makes sure, before anything is computed, that attention can be written into a file.
+
+    Raises:
+        SettingError: for another ending than ``.html`` and ``.png``, or a place where nothing can be written.
+    """
+    if path.suffix not in (".html", ".png"):
+        raise SettingError(f"--attention {path}: expected a name that ends in .html (a page) or .png (a picture)")
+    if path.suffix == ".html":
+        require_page(path, "attention.html")
+    elif obstacle := f"{path} is a folder" if path.is_dir() else obstacle_to(path.parent):
+        raise SettingError(f"--attention {path}: {obstacle}; name a picture in a folder")
 
 
 def write_alignment_page(

@@ -50,6 +50,7 @@ def require_conversion(
         SettingError: if it does not.
     """
     from wenmai.inference.pinyin_letters_model import PinyinLettersModel
+    from wenmai.runs.alignment import require_alignment
 
     if fuzzy and isinstance(model, PinyinLettersModel):
         raise SettingError(
@@ -63,8 +64,7 @@ def require_conversion(
         )
     if attention is None:
         return
-    if attention.suffix not in (".html", ".png"):
-        raise SettingError(f"--attention {attention}: expected a name that ends in .html (a page) or .png (a picture)")
+    require_alignment(attention)
     if not hasattr(_network(model), "attention"):
         raise SettingError(f"--attention {attention}: only runs of pinyin have attention that is drawn")
 

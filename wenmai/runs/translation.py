@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from wenmai.core.errors import RunError, SettingError
 from wenmai.core.wording import say
-from wenmai.runs.alignment import Alignment, write_alignment_page, write_alignment_picture
+from wenmai.runs.alignment import Alignment, require_alignment, write_alignment_page, write_alignment_picture
 from wenmai.training.run import Run
 
 if TYPE_CHECKING:
@@ -70,10 +70,10 @@ def require_attention(translator: "Translator", path: Path) -> None:
     """Makes sure that :func:`write_attention` can write such a file.
 
     Raises:
-        SettingError: for another ending than ``.html`` and ``.png``, or a model without attention.
+        SettingError: for another ending than ``.html`` and ``.png``, a place where nothing can be written, or a model
+            without attention.
     """
-    if path.suffix not in (".html", ".png"):
-        raise SettingError(f"--attention {path}: expected a name that ends in .html (a page) or .png (a picture)")
+    require_alignment(path)
     if not translator.has_attention:
         raise SettingError(
             f"--attention {path}: this {translator.kind} has no attention (context={translator.config.context})"

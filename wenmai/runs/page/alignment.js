@@ -388,7 +388,8 @@ byId("layer").addEventListener("change", (event) => choose({ layer: Number(event
 byId("head").addEventListener("change", (event) => choose({ head: Number(event.target.value) }));
 byId("shade").addEventListener("change", (event) => choose({ shade: event.target.value }));
 byId("least").textContent = String(LEAST);
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { readShades(); draw(); });
+for (const query of ["(prefers-color-scheme: dark)", "print"])
+  matchMedia(query).addEventListener("change", () => { readShades(); draw(); });
 addEventListener("hashchange", () => choose(fromHash()));
 readShades();
 choose(fromHash());

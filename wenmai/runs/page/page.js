@@ -58,8 +58,11 @@ const tickText = (ticks) => {
   const digits = clamp(Math.ceil(-Math.log10(step) - 1e-9), 0, 6);
   return (value) => value.toFixed(digits).replace("-", "−");
 };
+// Not Math.min(...values): what is spread is on the stack, which a hundred thousand values overflow.
+const extent = (values) =>
+  values.reduce(([low, high], value) => [Math.min(low, value), Math.max(high, value)], [Infinity, -Infinity]);
 const padded = (values, fraction) => {
-  const low = Math.min(...values), high = Math.max(...values), pad = (high - low || Math.abs(high) || 1) * fraction;
+  const [low, high] = extent(values), pad = (high - low || Math.abs(high) || 1) * fraction;
   return [low - pad, high + pad];
 };
 
@@ -512,12 +515,11 @@ const wordMap = (grid, { system, index, words }, focus, drawAll, count) => {
       button("−", say`Farther`, () => zoom(1 / 1.5)),
       button("⟲", say`Whole map`, () => reset()))));
   const holder = canvas.parentElement, sorted = [...words].sort((a, b) => b.count - a.count);
-  const xs = words.map((w) => w.x), ys = words.map((w) => w.y), middle = (v) => (Math.min(...v) + Math.max(...v)) / 2;
-  const centre = [middle(xs), middle(ys)],
-    extent = [Math.max(...xs) - Math.min(...xs) || 1, Math.max(...ys) - Math.min(...ys) || 1];
+  const ends = [extent(words.map((w) => w.x)), extent(words.map((w) => w.y))];
+  const centre = ends.map(([low, high]) => (low + high) / 2), spread = ends.map(([low, high]) => high - low || 1);
   const view = { scale: 1, x: 0, y: 0 };
   let size = [0, 0], pad = 34;
-  const unit = () => Math.min((size[0] - 2 * pad) / extent[0], (size[1] - 2 * pad + 16) / extent[1]) * view.scale;
+  const unit = () => Math.min((size[0] - 2 * pad) / spread[0], (size[1] - 2 * pad + 16) / spread[1]) * view.scale;
   const place = (w) => [size[0] / 2 + (w.x - centre[0]) * unit() + view.x,
     size[1] / 2 - (w.y - centre[1]) * unit() + view.y];
   const widths = new Map();
