@@ -147,6 +147,7 @@ def test_the_page_shows_entities_relations_and_the_structure(shell, runs):
     printed = shell("extract", runs / "ssan", "one.json", "--threshold", "0", "--html", "page.html").out
     assert printed.count("\tco-occurrence 1\n") == 2
     page = (shell.folder / "page.html").read_text()
+    assert 'aria-label="relations" tabindex="0"' in page  # the keyboard can scroll
     assert page.count('<a href="#d1s1">1</a>') == 2
     assert '<p class="sentence" id="d1s1"><span class="number">1</span>' in page
     assert "<b>" not in page

@@ -34,6 +34,7 @@ def test_the_worst_mistakes_come_first(shell, base, task):
     assert page.count('<p class="where">') == len(found)
     assert "<script" not in page
     assert ("Confusion table" in page) == (task in ("classification", "pair", "tagging"))
+    assert page.count('class="scroll"') == page.count('tabindex="0"')  # the keyboard can scroll
     shell("evaluate", "run", "--on", file, "--mistakes", "page.html")  # a page may be replaced
     assert "is a folder; name the page" in shell("evaluate", "run", "--on", file, "--mistakes", ".", code=2).err
     refused = shell("evaluate", "run", "--on", file, "--mistakes", file, code=2).err

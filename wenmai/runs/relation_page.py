@@ -21,7 +21,7 @@ from wenmai.core.folder import writing
 from wenmai.core.wording import say
 from wenmai.data.relations import RelationDocument
 from wenmai.runs.extraction import why_nothing
-from wenmai.runs.page import filled, require_page
+from wenmai.runs.page import filled, require_page, scrolling
 from wenmai.text.ranges import EAST_ASIAN
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _table(drawn: _Drawn) -> str:
     names = ("probability", "head entity", "relation", "tail entity", "evidence")
     head = "".join(f'<th scope="col">{escape(say(name))}</th>' for name in names)
     table = f'<table class="relations"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
-    return f'<div class="scroll">{table}</div>'
+    return scrolling(say("relations"), table)
 
 
 def _relation(name: str, meaning: str) -> str:

@@ -19,7 +19,7 @@ from wenmai.core.quantities import to_scale
 from wenmai.core.wording import say
 from wenmai.measures.questions import answer_scores, fitting_rules
 from wenmai.runs.measuring.measurer import Evaluation
-from wenmai.runs.page import filled
+from wenmai.runs.page import filled, scrolling
 from wenmai.text.ranges import EAST_ASIAN
 
 __all__ = ["Mistakes", "mistakes_of", "write_mistakes", "wrong_classes"]
@@ -349,8 +349,10 @@ def _heat(labels: Sequence[str], confusion: Sequence[Sequence[int]]) -> str:
             )
         rows.append(f'<tr><th scope="row">{escape(label)}</th>{"".join(cells)}</tr>')
     title, caption = say("Confusion table"), say("A row for each right label, a column for each predicted one.")
+    table = (
+        f'<table class="heat{" many" if many else ""}"><thead><tr><td></td>{head}</tr></thead>'
+        f"<tbody>{''.join(rows)}</tbody></table>"
+    )
     return (
-        f'<section><h2>{escape(title)}</h2><div class="scroll"><table class="heat{" many" if many else ""}">'
-        f"<thead><tr><td></td>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
-        f'<p class="caption">{escape(caption)}</p></section>'
+        f'<section><h2>{escape(title)}</h2>{scrolling(title, table)}<p class="caption">{escape(caption)}</p></section>'
     )
