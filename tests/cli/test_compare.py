@@ -40,9 +40,8 @@ def test_a_place_in_a_file_is_refused_before_anything_is_measured(runs, shell):
 
 def test_a_folder_that_may_not_be_written_is_refused_before_anything_is_measured(runs, shell, monkeypatch):
     (shell.folder / "locked").mkdir()
-    monkeypatch.setattr(
-        os, "access", lambda path, mode: not mode & os.W_OK or "locked" not in str(path)
-    )  # whoever runs the test may be root
+    # whoever runs the test may be root, who may write everywhere
+    monkeypatch.setattr(os, "access", lambda path, mode: not mode & os.W_OK or "locked" not in str(path))
     refused = shell("compare", *runs, "--similarity", "similarity.tsv", "--out", "locked/both", code=6).err
     assert refused == "wenmai: locked/both: you may not write into locked; name a folder, choose another --out\n"
     refused = shell("compare", *runs, "--similarity", "similarity.tsv", "--charts", "locked", code=2).err

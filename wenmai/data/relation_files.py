@@ -102,10 +102,7 @@ class RelationData:
         return {"sources": self.sources, "stats": self.stats, **sizes}
 
 
-def open_documents(
-    spec: Any,  # noqa: ANN401  whatever names or holds documents
-    expected: str = _DOCUMENTS,
-) -> OpenedDocuments:
+def open_documents(spec: Any, expected: str = _DOCUMENTS) -> OpenedDocuments:  # noqa: ANN401  names or documents
     """Opens documents; nothing is read yet.
 
     Args:
