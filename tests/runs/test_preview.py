@@ -220,6 +220,17 @@ def test_words_of_a_page_are_escaped(tmp_path):
     assert not any(tag in page for tag in ("<b>", "<i>", "<u>", "<s>", "<run>"))
 
 
+def test_white_space_is_seen(tmp_path, recipe, capsys):
+    text = tmp_path / "spaced.txt"
+    text.write_text("\n".join(["wild grass"] * 300) + "\n")
+    path = recipe("ernie", text, tokenizer={"kind": "characters"}, tasks={"language": "english"}, model=SMALL)
+    assert main(["preview", str(path), "--html", str(tmp_path / "page.html"), "--quiet"]) == 0
+    assert "␣" in capsys.readouterr().out
+    assert "␣" in (tmp_path / "page.html").read_text()
+    assert main(["preview", str(path), "--json", "--quiet"]) == 0
+    assert " " in {token["shown"] for token in json.loads(capsys.readouterr().out.splitlines()[0])["tokens"]}
+
+
 def test_segments_are_told_apart(tmp_path):
     tokens = AskedToken("a", "b", "kept", 1), AskedToken("c", segment=1), AskedToken("d", segment=4), AskedToken("e")
     write_preview_page(tmp_path / "page.html", [[Asked("x", tokens)]], training="run", system="bert")

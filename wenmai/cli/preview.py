@@ -60,13 +60,16 @@ def preview(
 
 def _interlinear(asked: "Asked", width: int) -> str:
     """Returns the tokens in lines, each followed by a line of the answers if there are any."""
+    from wenmai.runs.preview import visible
+
     lines: list[str] = []
     shown = answers = ""
     for token in asked.tokens:
-        size = max(text_width(token.shown), text_width(token.answer))
+        token_shown, answer = visible(token.shown), visible(token.answer)
+        size = max(text_width(token_shown), text_width(answer))
         if shown and text_width(shown) + size > width:
             lines += [shown.rstrip(), answers.rstrip()]
             shown = answers = ""
-        shown += token.shown + " " * (size - text_width(token.shown) + 1)
-        answers += token.answer + " " * (size - text_width(token.answer) + 1)
+        shown += token_shown + " " * (size - text_width(token_shown) + 1)
+        answers += answer + " " * (size - text_width(answer) + 1)
     return "\n".join(line for line in [*lines, shown.rstrip(), answers.rstrip()] if line)

@@ -28,7 +28,7 @@ from wenmai.training.callback import Callback
 from wenmai.training.progress import following
 from wenmai.training.run import Run
 
-__all__ = ["Asked", "AskedToken", "asked_in_words", "preview", "write_preview_page"]
+__all__ = ["Asked", "AskedToken", "asked_in_words", "preview", "visible", "write_preview_page"]
 
 _SEGMENTS = 4  # that are told apart by colours
 
@@ -108,6 +108,11 @@ def asked_in_words(asked: Asked) -> str:
     return f"{line} -> {asked.label}" if asked.label else line
 
 
+def visible(token: str) -> str:
+    """Returns a token as it can be seen: white space as ␣."""
+    return "␣" if token.isspace() else token
+
+
 # --- the page -------------------------------------------------------------------------------------------------------
 
 
@@ -154,9 +159,9 @@ def _section(number: int, group: Sequence[Asked]) -> str:
 
 def _token(token: AskedToken) -> str:
     """Returns a token, with its answer above it."""
-    shown, space = escape(token.shown), "" if token.shown.startswith("##") else " "
+    shown, space = escape(visible(token.shown)), "" if token.shown.startswith("##") else " "
     segment = f"s{token.segment % _SEGMENTS}" if token.segment % _SEGMENTS else ""
     if token.fate is None:
         return f'{space}<span class="{segment}">{shown}</span>' if segment else f"{space}{shown}"
-    ruby = f'<ruby class="fate {token.fate}">{shown}<rt>{escape(token.answer)}</rt></ruby>'
+    ruby = f'<ruby class="fate {token.fate}">{shown}<rt>{escape(visible(token.answer))}</rt></ruby>'
     return f'{space}<span class="{f"{segment} token".strip()}">{ruby}</span>'
