@@ -181,6 +181,12 @@ def test_a_share_is_set_aside_by_the_texts_alone():
         list(few or ())
 
 
+def test_where_all_texts_are_empty_there_are_no_examples():
+    for part in open_train_and_valid([("", "good"), ("", "bad")], "classification", ExamplesConfig()):
+        with pytest.raises(CorpusError, match="no examples; 2 examples were left out because a text is empty"):
+            list(part or ())
+
+
 def test_tags_without_blank_lines_are_one_sentence(tmp_path):
     path = tmp_path / "tags.txt"
 

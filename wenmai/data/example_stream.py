@@ -113,9 +113,10 @@ class Examples:
         stats.examples = found
         if not found:
             reasons = stats.left_out()
-            if self.task == "tagging" and self.part != "all" and sum(1 for _ in self._all(ExamplesStats())) == 1:
+            elsewhere = 0 if self.part == "all" else sum(1 for _ in self._all(ExamplesStats()))
+            if self.task == "tagging" and elsewhere == 1:
                 reasons.append("all of it is one sentence; put a blank line after each sentence")
-            raise CorpusError(self._nothing(self.describe(), "".join(f"; {reason}" for reason in reasons)))
+            raise CorpusError(self._nothing(elsewhere, "".join(f"; {reason}" for reason in reasons)))
 
     def stats(self) -> ExamplesStats:
         """Reads all, and returns what was found and left out.
@@ -189,16 +190,17 @@ class Examples:
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
-    def _nothing(self, path: str, why: str) -> str:
+    def _nothing(self, elsewhere: int, why: str) -> str:
+        path = self.describe()
+        if not elsewhere:
+            return f"{path}: no examples{why}"
         if self.part == "aside":
             share = f"{self.config.valid_share:g}"
             return (
                 f"{path}: too few different examples to set some aside (valid_share={share}); give valid=FILE, or "
                 f"valid_share=0{why}"
             )
-        if self.part == "rest":
-            return f"{path}: too few different examples, all are set aside to measure on{why}"
-        return f"{path}: no examples{why}"
+        return f"{path}: too few different examples, all are set aside to measure on{why}"
 
     def _is_in_part(self, placed: Placed) -> bool:
         if self.part == "all":
