@@ -109,8 +109,8 @@ class TestConverters:
                 assert model.convert([text], n_best=9)[0][0].text == one.text
 
     def test_an_apostrophe_is_a_hard_break(self, make):
-        texts = {one.text for one in make().convert(["xi'an"], n_best=99)[0]}
-        assert texts == {"西安"}
+        for typed in ("xi'an", "xi’an"):
+            assert {one.text for one in make().convert([typed], n_best=99)[0]} == {"西安"}
         assert {one.text for one in make().convert(["xian"], n_best=3)[0]} == {"西安", "先", "现"}
 
     def test_tones_are_heard_unless_they_are_left_out(self, make):
@@ -130,6 +130,7 @@ class TestConverters:
             "我",
         ]
         assert model.convert(["我ai"])[0][0].text == "我爱"
+        assert model.convert(["‘wo’，‘’"])[0][0].text == "‘我’，‘’"
         assert model.convert(["vvv"])[0][0].text == "vvv"
         assert model.convert(["wo6"])[0][0].text == "我6"
 

@@ -178,6 +178,7 @@ def spelt(lexicon):
         ("wǒ ài běi jīng。", "我爱北京。"),
         ("WoAiBeiJing", "我爱北京"),
         ("xi'an", "西安"),
+        ("xi’an ‘wo’，‘’", "西安‘我’，‘’"),
         ("xian1sheng1", "先生"),
         ("xi1an1", "西安"),
         ("zher", "这儿"),

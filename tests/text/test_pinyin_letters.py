@@ -91,6 +91,7 @@ def test_examples():
 
 def test_an_apostrophe_and_spaces_belong_to_the_edge_before_them():
     assert edges_of("xi'an", incomplete=False) == [Edge(0, 3, "xi", "full"), Edge(3, 5, "an", "full")]
+    assert edges_of(normal_letters("xi’an"), incomplete=False) == edges_of("xi'an", incomplete=False)
     assert [edge[:2] for edge in edges_of("  wo ai ", incomplete=False)] == [(0, 5), (5, 8)]
     assert edges_of("xian nar", incomplete=False, spaced=True) == [
         Edge(0, 5, "xian", "full"),
@@ -138,6 +139,7 @@ def test_letters_stay_from_where_no_syllable_begins_to_where_one_does():
 
 def test_others_pass_through():
     assert kinds("我u。") == {("我", "我", "other"), ("u", "u", "letters"), ("。", "。", "other")}
+    assert {("‘", "‘", "other"), ("’", "’", "other")} <= kinds(normal_letters("‘wo’，"))
 
 
 def test_fuzzy_pairs():
@@ -169,10 +171,11 @@ def test_letters_in_other_forms():
     assert normal_letters("yi1 hui4 r5 wan2r0 r50 huar5") == "yi1 hui4 er5 wan2er0 r50 huar5"
     assert normal_letters("xyzō") == "xyzo"
     assert normal_letters("woai3。，'我") == "woai3。，'我"
+    assert normal_letters("xi’ān wo3’ai ‘hǎo’ 我’a") == "xi'an1 wo3'ai ‘hao3’ 我’a"
     assert normal_letters("İ WO") == "İ wo"  # whose small form is two characters
 
 
-@given(st.text("aegnoxhzulr'135 。我Aāǚü:", max_size=14))
+@given(st.text("aegnoxhzulr'’135 。我Aāǚü:", max_size=14))
 def test_the_form_of_letters_is_stable(text):
     assert normal_letters(normal_letters(text)) == normal_letters(text)
 
@@ -210,6 +213,7 @@ def test_long_input_ends():
     ("text", "beginnings"),
     [
         ("wo ai'ni", ["w", "o", " ", "a", "i", "'", "n", "i"]),
+        ("xi’ān’", ["x", "i", "’", "ā", "n", "’", "’"]),
         ("iPhone", ["i", "P", "h", "o", "n", "e"]),
         ("lu:se", ["l", "u:", "s", "e"]),
         ("ＬＵ:se", ["Ｌ", "Ｕ:", "s", "e"]),
@@ -232,7 +236,7 @@ def test_each_letter_has_its_place_in_what_was_typed(text, beginnings):
     assert len(beginnings) == len(letters)
 
 
-@given(st.text(alphabet="aeilnorsuｕvü:ǐǜń r5我'A\u030cİ", max_size=12))
+@given(st.text(alphabet="aeilnorsuｕvü:ǐǜń r5我'’A\u030cİ", max_size=12))
 def test_places_lead_from_the_beginning_to_the_end(text):
     letters = normal_letters(text)
     places = [*typed_places(text, letters)]

@@ -13,7 +13,7 @@ __all__ = ["Typing", "read_typed"]
 
 _SYLLABLES = frozenset(TONELESS)
 _LETTERS = re.compile("[a-z]+")
-_MARK = re.compile(r"[^\sa-z0-9'’]")
+_MARK = re.compile(r"[^\sa-z0-9']")
 _SINGLE = re.compile("([a-z]+)[0-5]?")
 
 
