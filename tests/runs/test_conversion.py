@@ -180,7 +180,7 @@ class TestConvertVerb:
 
     def test_attention_is_drawn(self, runs, tmp_path, shell):
         page = tmp_path / "attention.html"
-        done = shell("convert", runs / "net", "wo ai", "ni", "--attention", page, "--ngram", runs / "ngram")
+        done = shell("convert", runs / "net", "'", "wo ai", "", "ni", "--attention", page, "--ngram", runs / "ngram")
         assert "attention.html" in done.err
         drawn = page.read_text("utf-8")
         assert '"wo", "ai"' in drawn or '"wo","ai"' in drawn

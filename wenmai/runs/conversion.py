@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from wenmai.core.errors import RunError, SettingError
 from wenmai.core.wording import say
+from wenmai.text.pinyin.letters import without_breaks
 from wenmai.training.run import Run
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def write_attention(
 
     Args:
         model: The encoder, or one joined with n-grams.
-        texts: Inputs, at least one that is not empty.
+        texts: Inputs, at least one that is more than spaces and apostrophes; others are left out.
         path: A page (``.html``), or a picture (``.png``) of the first text.
         **options: ``toned``, ``context`` and ``fuzzy``, as of ``convert``.
 
@@ -93,7 +94,7 @@ def write_attention(
     require_conversion(model, attention=target)
     alignments = []
     for text in texts:
-        if text.strip():
+        if without_breaks(text):
             found = network.attention(text, **options)
             alignments.append(
                 Alignment(
