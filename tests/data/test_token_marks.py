@@ -103,6 +103,30 @@ def test_inline_marks_may_have_spaces_inside():
     assert spelled == ["london", "newyork"]
 
 
+def test_no_sentence_ends_inside_of_an_inline_mark(tmp_path):
+    plain = [
+        "We like Yahoo! Inc. a lot.",
+        "Hi [[ !",
+        "He saw What? Who! Why? in Rome.",
+        "他看《你好！李焕英》。",
+        "很好。",
+    ]
+    names = ["Yahoo! Inc.", "What? Who! Why?", "Rome", "你好！李焕英"]
+    text = " ".join(plain)
+    for name in names:
+        text = text.replace(name, f"[[{name}]]")
+    path = tmp_path / "text.txt"
+    path.write_text(text, encoding="utf-8")
+    cutter = tokenizer("characters", "".join(plain))
+    encoded = encode_text(Corpus.of_paths([path]), cutter, LinesConfig(sentences="split"),
+                          marker=Marker(bits=ENTITY, inline=True))  # fmt: skip
+    ends = encoded.ends[:, 0].tolist()
+    found = [cutter.decode(encoded.tokens[low : high - 1].tolist()) for low, high in pairwise([0, *ends])]
+    assert found == plain
+    spans = entity_spans(np.asarray(encoded.marks))
+    assert [cutter.decode(encoded.tokens[low:high].tolist()).strip() for low, high in spans] == names
+
+
 def test_what_finds_entities_comes_before_the_list_and_behind_inline_marks():
     def finder(texts):
         return [[(0, 3), (4, 9)] for _ in texts]

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -214,7 +214,7 @@ def encode_text(
         stats, read, marked = EncodedTextStats(), CorpusStats(), MarkStats()
         lines = corpus.lines(config.text, stats=read, hashes=hashes, progress=progress)
         if config.sentences == "split":
-            lines = _split(lines)
+            lines = _split(lines, sentences.sentences if marker is None else marker.sentences)
         with (
             (entry / "tokens.bin").open("wb") as tokens,
             (entry / "lines.bin").open("wb") as line_ends,
@@ -274,14 +274,14 @@ def readable_twice(
         yield Corpus.of_paths([path]), replace(config, encoding="utf-8", format=tags_are_gone)
 
 
-def _split(lines: Iterator[Line]) -> Iterator[Line]:
-    """Yields each sentence of some lines as a line, one of megabytes in parts; blank lines stay."""
+def _split(lines: Iterator[Line], cut: Callable[[str], list[str]]) -> Iterator[Line]:
+    """Yields each sentence that some lines are ``cut`` into as a line, one of megabytes in parts; blank lines stay."""
     held, begins = "", False  # what may go on with the next part of a line, and whether it begins a document
     goes_on = False  # a sentence of which a part was yielded
     for line in lines:
         begins = begins or line.begins_document
         text = held + line.text
-        found = sentences.sentences(text)
+        found = cut(text)
         if goes_on and found:
             found[0] = text[: len(text) - len(text.lstrip())] + found[0]  # the space between its parts
         held = found.pop() if found and not line.ends else ""

@@ -19,6 +19,7 @@ import hashlib
 import json
 import re
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -30,6 +31,7 @@ import numpy.typing as npt
 
 from wenmai.text.names import Codes, NameMatcher, Spans, codes_of, in_words, spaces
 from wenmai.text.segment import LINE_END, segmenter
+from wenmai.text.sentences import sentences as sentences_of
 from wenmai.text.settings import Segmentation
 
 __all__ = [
@@ -46,6 +48,7 @@ __all__ = [
 CAPITAL, PHRASE, ENTITY, INSIDE = 1, 2, 4, 8
 
 VERSION = 2  # of the marks that a text has
+_INLINE_VERSION = 2  # of what is made of a text with inline marks
 
 Marks = npt.NDArray[np.uint8]
 Bools = npt.NDArray[np.bool_]
@@ -106,12 +109,31 @@ class Marker:
             found += [self.segment, _fingerprint(self.phrases)]
             found += [version("rjieba")] if self.segment == "chinese" else []
         if self.bits & ENTITY:
-            found += [_fingerprint(self.names), self.inline, self.found_by]
+            found += [_fingerprint(self.names), self.inline and _INLINE_VERSION, self.found_by]
         return found
 
     def plain(self, text: str) -> str:
         """Returns a text without the brackets of inline marks."""
         return _INLINE.sub(r"\1", text) if self.inline and "[[" in text else text
+
+    def sentences(self, text: str) -> list[str]:
+        """Returns the sentences of a line as it was given; none ends inside of an inline mark."""
+        found = sentences_of(text)
+        inside = [match.span() for match in _INLINE.finditer(text)] if self.inline and len(found) > 1 else []
+        if not inside:
+            return found
+        whole: list[str] = []
+        begin = end = 0  # of the last one
+        for sentence in found:
+            start = text.index(sentence, end)
+            end = start + len(sentence)
+            before = bisect_left(inside, (start,))  # marks that begin in front of it
+            if before and inside[before - 1][1] > start:
+                whole[-1] = text[begin:end]
+            else:
+                whole.append(sentence)
+                begin = start
+        return whole
 
     def marks(self, texts: list[str], offsets: Sequence[Offsets]) -> list[Marks]:
         """Returns the marks of the tokens of some texts, which were lines or parts of lines.
