@@ -97,7 +97,7 @@ def test_inline_marks_are_taken_out():
 
 
 def test_inline_marks_may_have_spaces_inside():
-    text = "born in [[ London ]], not [[ ]] in [[New York ]]"
+    text = "born in [[ London ]], not [[ ]], nor [[ ]]in [[New York ]]"
     tokens, marks = marked(tokenizer("wordpiece", text), text, bits=ENTITY, inline=True)
     spelled = ["".join(token.removeprefix("##") for token in tokens[low:high]) for low, high in entity_spans(marks)]
     assert spelled == ["london", "newyork"]

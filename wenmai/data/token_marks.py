@@ -171,8 +171,8 @@ class Marker:
         for match in _INLINE.finditer(text):
             before = text[behind : match.start()]
             size += len(before)
-            inside = len(match[1].lstrip())  # no entity begins with a space
-            spans.append((size + len(match[1]) - inside, size + len(match[1])))
+            if inside := len(match[1].lstrip()):  # no entity begins with a space, or is one
+                spans.append((size + len(match[1]) - inside, size + len(match[1])))
             size += len(match[1])
             parts += [before, match[1]]
             behind = match.end()
