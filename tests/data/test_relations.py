@@ -154,6 +154,13 @@ WRONG = [
     ({"labels": label(evidence=[True])}, "evidence is [true]"),
     ({"labels": label(evidence=1)}, "evidence is 1"),
     ({"labels": [*label(), *label(r=None)]}, "labels[1].r is missing"),
+    (
+        {"sents": [["Ada", "\ud83d", "met", "Bob"], ["x"] * 9]},
+        r"has the lone surrogate '\ud83d', which is no character",
+    ),
+    ({"vertexSet": vertex(name="\ud83d"), "labels": []}, "has the lone surrogate"),
+    ({"vertexSet": vertex(type="\ud83d"), "labels": []}, "has the lone surrogate"),
+    ({"labels": label(r="P\ud83d")}, "has the lone surrogate"),
 ]
 
 
@@ -209,7 +216,7 @@ def test_what_relations_mean(tmp_path):
     path = tmp_path / "names.json"
     path.write_text('{"P1": "knows"}')
     assert relation_names(path) == {"P1": "knows"}
-    for wrong in ("[]", '{"P1": 1}', "P1"):
+    for wrong in ("[]", '{"P1": 1}', "P1", r'{"P1": "knows \ud83d"}'):
         path.write_text(wrong)
         with pytest.raises(CorpusError, match=r"names\.json"):
             relation_names(path)

@@ -10,6 +10,7 @@ known of the relations. A file may also be one document, or have one a line.
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -166,16 +167,32 @@ def docred_documents(records: Iterable[Any], where: str) -> list[RelationDocumen
         try:
             if isinstance(record, RelationDocument):
                 place += f" ({record.title[:60]!r})"
-                found.append(_checked(record))
+                found.append(_of_characters(_checked(record)))
                 continue
             if not isinstance(record, Mapping):
                 raise ValueError(f"expected an object, not {_shown(record)}")
             if isinstance(title := record.get("title", ""), str) and title:
                 place += f" ({title[:60]!r})"
-            found.append(_document(record))
+            found.append(_of_characters(_document(record)))
         except ValueError as error:
             raise CorpusError(f"{place}: {error}") from None
     return found
+
+
+def _of_characters(document: RelationDocument) -> RelationDocument:
+    mentions = [one for entity in document.entities for one in entity.mentions]
+    named = [*(one.name for one in mentions), *(one.type for one in mentions)]
+    _require_characters([*chain(*document.sentences), *named, *(one.relation for one in document.relations)])
+    return document
+
+
+def _require_characters(texts: Iterable[object]) -> None:
+    """Makes sure that there is no half of a surrogate pair, which JSON can say; a model with one could not be read."""
+    try:
+        "".join(map(str, texts)).encode()
+    except UnicodeEncodeError as error:
+        found = error.object[error.start]
+        raise ValueError(f"has the lone surrogate {found!r}, which is no character") from None
 
 
 def _document(record: Mapping[str, Any]) -> RelationDocument:
@@ -322,6 +339,10 @@ def relation_names(path: str | Path) -> dict[str, str]:
         raise CorpusError(
             f'{path}: expected a JSON object of relations and what they mean, such as {{"P17": "country"}}'
         )
+    try:
+        _require_characters(chain(*content.items()))
+    except ValueError as error:
+        raise CorpusError(f"{path}: {error}") from None
     return content
 
 
