@@ -60,9 +60,11 @@ def bioes_tags(tags: Sequence[str]) -> tuple[str, ...]:
 
 
 def bioes_labels(labels: Iterable[str]) -> list[str]:
-    """Returns the tags of BIOES that some of IOB2 become, in the order of their types."""
-    types = dict.fromkeys(label.partition("-")[2] for label in labels if label != "O")
-    return ["O", *(f"{mark}-{kind}" for kind in types for mark in "BIES")]
+    """Returns the tags of BIOES that some of IOB2 become, in the order of their types; what is no entity is first."""
+    given = [*labels]
+    types = dict.fromkeys(label.partition("-")[2] for label in given if label[1:2] == "-")
+    outside = dict.fromkeys(["O", *(label for label in given if label[1:2] != "-")])
+    return [*outside, *(f"{mark}-{kind}" for kind in types for mark in "BIES")]
 
 
 def types_of(tags: Iterable[str]) -> Iterator[str]:

@@ -140,7 +140,7 @@ class Tagging(FineTuned):
         """Makes the head; the sequences of a scheme are those that it allows."""
         tokens = TokenHead(size, len(labels), dropout=shape.dropout)
         scheme = scheme_of(labels, entities=shape.entities)
-        crf = Crf(len(labels), constraints_of(labels, scheme)) if shape.crf else None
+        crf = Crf(len(labels), constraints_of(_marked(labels, {}), scheme)) if shape.crf else None
         return TaggingHead(tokens, crf)
 
     @classmethod
@@ -214,13 +214,13 @@ class Tagging(FineTuned):
         return [[self._numbers[tag] for tag in self._learned(example)] for example in examples]
 
     def _learned(self, example: TaggedSentence) -> Sequence[str]:
-        """Returns the tags of an example as they are learned; they are read as BIO, whatever the file has."""
-        if self.scheme == "io":
-            return plain(example.tags, "io")
-        if self.scheme != "bioes":
+        """Returns the tags of an example as they are learned; they are read as BIO, but beside those of padding."""
+        if self.scheme in ("bio", "none"):
             return example.tags
-        both = zip(bioes_tags(example.tags), example.tags, strict=True)  # some models have no E, or no S
-        return [ended if ended in self._numbers else tag for ended, tag in both]
+        begun = plain(example.tags, self.scheme)
+        ended = bioes_tags(begun) if self.scheme == "bioes" else begun
+        every = zip(ended, begun, example.tags, strict=True)  # some models have no E, or no S
+        return [given if tag == "O" else end if end in self._numbers else tag for end, tag, given in every]
 
     def count(self, targets: Sequence[Sequence[int]]) -> int:
         """Returns how many words there are."""

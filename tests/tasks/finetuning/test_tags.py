@@ -53,6 +53,29 @@ def test_ends_of_entities_are_learned_too(begin, base, data, tmp_path, crf):
     assert tags <= set(model.labels)
 
 
+@pytest.mark.parametrize("crf", [False, True])
+@pytest.mark.parametrize("settings", [{}, {"tag_ends": True}])
+@pytest.mark.parametrize("mark", ["X", "[PAD]"])
+def test_what_stands_beside_tags_of_entities_is_learned_as_it_is(begin, mark, settings, crf):
+    content = f"a B-X\nb I-X\nc {mark}\n\nd O\ne B-Y\nf {mark}\n\n" * 5
+    job = begin("tagging", "bert", content, valid_share=0, crf=crf, **settings)
+    model = job.fine_tuned
+    found = [[model.labels[number] for number in target] for target in job._train.targets[:2]]
+    single, end = ("S", "E") if settings else ("B", "I")
+    assert found == [["B-X", f"{end}-X", mark], ["O", f"{single}-Y", mark]]
+
+
+@pytest.mark.parametrize("crf", [False, True])
+@pytest.mark.parametrize("begins_inside_ends_alone", ["BIES", "BMES", "BILU"])
+def test_entities_of_any_marks_are_learned_beside_padding(begin, begins_inside_ends_alone, crf):
+    begins, inside, ends, alone = begins_inside_ends_alone
+    tags = [[f"{begins}-X", f"{inside}-X", f"{ends}-X", "X"], [f"{alone}-Y", "O", "X"], [f"{begins}-Y", f"{ends}-Y"]]
+    rows = "".join("".join(f"{word} {tag}\n" for word, tag in zip("abcd", one, strict=False)) + "\n" for one in tags)
+    job = begin("tagging", "bert", rows * 5, valid_share=0, crf=crf)
+    found = [[job.fine_tuned.labels[number] for number in target] for target in job._train.targets[: len(tags)]]
+    assert found == tags
+
+
 def test_tags_that_are_numbers_are_noted(begin, base):
     def noted(content, task="tagging"):
         _, notes = begin(task, "bert", content, valid_share=0).changes(base("bert").model)
