@@ -274,6 +274,13 @@ def test_texts_that_return_are_not_counted_twice(tmp_path):
         open_probe_set(f"{tmp_path}/few.tsv", task="classification")
 
 
+def test_what_to_do_is_told_where_none_of_the_texts_that_are_drawn_are_to_choose_by(tmp_path):
+    path = written(tmp_path / "many.tsv", ["text\tlabel", *(f"{n} dogs\t{'xy'[n % 2]}" for n in range(80))])
+    assert open_probe_set(path, task="classification", limit=20, seed=1).available > 20
+    with pytest.raises(CorpusError, match="needs more different texts than 20; give more, or a higher limit"):
+        open_probe_set(path, task="classification", limit=20, seed=11)
+
+
 def test_sets_of_the_same_title_are_told_apart(folder, tmp_path):
     written(tmp_path / "train.tsv", (folder / "train.tsv").read_text().splitlines()[:60])
     specs = [f"{place}/train.tsv" for place in (folder, tmp_path)]

@@ -211,7 +211,7 @@ def _made(
     where = train.describe()
     if not fit or not choose:
         count = len({_text(example) for example in learnt})
-        raise CorpusError(f"{where}: a probe needs more different texts than {count:,}; give at least 20")
+        raise CorpusError(f"{where}: a probe needs more different texts than {count:,}; give more, or a higher limit")
     left_out = stats.left_out()
     if test.part == "all":  # else both parts are of one file
         left_out += stats_measured.left_out()
