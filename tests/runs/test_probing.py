@@ -319,6 +319,7 @@ MISTAKES = [
     ({"on": []}, RunError, "nothing to probe"),
     ({"limit": 3}, SettingError, "limit=3"),
     ({"pooling": "cls"}, SettingError, "pooling='cls'"),
+    ({"seed": -1}, SettingError, "seed=-1: expected 0 or more"),
     ({"runs": "ngram"}, RunError, "neither layers nor vectors"),
     ({"out": "{}/bert"}, RunError, "is a run"),
 ]

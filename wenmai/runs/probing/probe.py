@@ -92,6 +92,8 @@ def probe(
         raise SettingError(f"pooling={pooling!r}: expected mean or text")
     if limit is not None and limit < 20:
         raise SettingError(f"limit={limit}: expected at least 20")
+    if seed < 0:
+        raise SettingError(f"seed={seed}: expected 0 or more")
     if out is not None:
         require_no_run(Path(out))
     sets = _titled([open_probe_set(name, task=task, columns=columns, limit=limit, seed=seed) for name in names], names)
