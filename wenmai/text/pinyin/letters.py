@@ -4,7 +4,6 @@
 between places in it; a decoder finds the best path. Its rules:
 
 - An apostrophe and white space are hard breaks: ``xi'an`` is 西安 and never 先. They belong to the edge before them.
-  A ``’`` is one between letters; elsewhere it closes a quotation.
 - A digit from 1 to 5, or 0, after a syllable is its tone, unless another digit follows (``wo3``, but ``wo30``).
 - ``r`` after a syllable may be erhua (``nar``, 哪儿); the tone of the syllable is before it or behind (``nar3``,
   ``na3r``).
@@ -54,7 +53,7 @@ FUZZY_PAIRS: Final = ("zh/z", "ch/c", "sh/s", "n/l", "an/ang", "en/eng", "in/ing
 """The pairs of initials and of finals that may be taken for each other; v/u is lu for lü and nu for nü."""
 
 _BREAKS: Final = re.compile(r"^[\s']+|[\s']+$|(?<=\w)’$")  # a ’ by itself is no break
-_CURLED: Final = re.compile("(?<=[a-z0-5])’(?=[a-z])")
+_CURLED: Final = re.compile("(?<=[a-z0-5])’(?=[a-z])")  # an apostrophe; elsewhere it closes a quotation
 _LONGEST: Final = max(map(len, TONELESS)) + 1  # a fuzzy pair may add a letter
 _LONGEST_STRETCH: Final = 20  # letters that stay as they are, if syllables begin or end within them
 _FORMS: Final = {ord("ü"): "v", ord("Ü"): "v"} | {
@@ -109,14 +108,12 @@ def without_breaks(text: str) -> str:
 def normal_letters(text: str) -> str:
     """Returns typed text with letters in one form: small, of usual width, ü as v, tones as digits (``lǜ`` is ``lv4``).
 
-    A ``’`` between letters is an apostrophe. Digits stand behind the syllables that have the marks: ``zhōngguó`` is
-    ``zhong1guo2``. In letters that are not all syllables with one mark at most, the marks are lost. A text in this form
-    stays as it is.
+    Digits stand behind the syllables that have the marks: ``zhōngguó`` is ``zhong1guo2``. In letters that are not all
+    syllables with one mark at most, the marks are lost. A text in this form stays as it is.
     """
     text = _DOTTED.sub("v", _small(text))
     text = _AS_U.sub(lambda found: _WITHOUT_DOTS[found[0]], text)
-    text = _MARKED_RUN.sub(lambda found: _with_digits(found[0]), _ERHUA_ALONE.sub("er", text))
-    return _CURLED.sub("'", text)
+    return _CURLED.sub("'", _MARKED_RUN.sub(lambda found: _with_digits(found[0]), _ERHUA_ALONE.sub("er", text)))
 
 
 def _small(text: str) -> str:
