@@ -300,8 +300,7 @@ class _Run:
         edges = []
         erhua: dict[Edge, None] = {}
         for begin in range(self.begin, self.end):
-            for length in range(1, min(_LONGEST, self.end - begin) + 1):
-                end = begin + length
+            for end in range(begin + 1, min(begin + _LONGEST, self.end) + 1):
                 typed = self.letters[begin:end]
                 if not typed[-1].isalpha():
                     break
