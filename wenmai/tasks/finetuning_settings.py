@@ -73,11 +73,6 @@ def require_effect(
                 raise SettingError(f"{name}={value} has no effect on {system}; leave it out")
     if reading.both_orders and not encoder.paired:
         raise SettingError("both_orders has no effect on an encoder that reads two texts one by one; leave it out")
-    if tuning.dropout is not None and tuning.mode in ("frozen", "mix"):
-        raise SettingError(
-            f"dropout={tuning.dropout:g} has no effect with mode={tuning.mode}, where the encoder does not learn; "
-            "leave it out"
-        )
     if tuning.lm_weight != type(tuning)().lm_weight:
         given = f"lm_weight={tuning.lm_weight:g} has no effect"
         if not encoder.predicts:

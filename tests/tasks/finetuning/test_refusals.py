@@ -70,8 +70,6 @@ def test_settings_of_other_tasks_are_refused(begin):
             "lm_weight=0.1 has no effect on an encoder that does not predict",
         ),
         ("classification", "gpt", {"lm_weight": 0, "mode": "frozen"}, "lm_weight=0 has no effect with mode=frozen"),
-        ("classification", "bert", {"dropout": 0.5, "mode": "frozen"}, "dropout=0.5 has no effect with mode=frozen"),
-        ("tagging", "elmo", {"dropout": 0.5}, "dropout=0.5 has no effect with mode=mix, where the encoder does not"),
         ("pair", "elmo", {"both_orders": True}, "both_orders has no effect on an encoder that reads two texts one by"),
         ("classification", "bert", {"mode": "lora", "lora_targets": ""}, "lora_targets names no projection; name some"),
     ],
