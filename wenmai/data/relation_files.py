@@ -102,7 +102,7 @@ class RelationData:
         return {"sources": self.sources, "stats": self.stats, **sizes}
 
 
-def open_documents(spec: Any, expected: str = _DOCUMENTS) -> OpenedDocuments:  # noqa: ANN401  names or documents
+def open_documents(spec: object, expected: str = _DOCUMENTS) -> OpenedDocuments:
     """Opens documents; nothing is read yet.
 
     Args:
