@@ -72,29 +72,23 @@ def _slot(candidates, table, characters, words, text, by_text):
 
 
 @njit(**COMPILE)
+def _best_first(candidates, count):
+    """The places of the candidates by falling score; of equal ones, the first comes first."""
+    return np.argsort(-candidates["score"][:count], kind="mergesort")
+
+
+@njit(**COMPILE)
 def _keep_best(candidates, count, table, beam, by_text):
-    """Keeps so many of the candidates, in their order; returns the least score."""
-    least = np.partition(candidates["score"][:count], count - beam)[count - beam]
-    above = 0
-    for one in range(count):
-        above += candidates[one].score > least
-    equal = beam - above
-    kept = 0
+    """Keeps so many of the candidates, the best first; returns the least score."""
+    best = np.empty(beam, HYPOTHESIS)
+    for one, place in enumerate(_best_first(candidates, count)[:beam]):
+        best[one] = candidates[place]
     table[:] = 0
-    for one in range(count):
-        if candidates[one].score < least:
-            continue
-        if candidates[one].score == least:
-            if equal == 0:
-                continue
-            equal -= 1
-        candidates[kept] = candidates[one]
-        slot = _slot(
-            candidates, table, candidates[kept].characters, candidates[kept].words, candidates[kept].text, by_text
-        )
-        table[slot] = kept + 1
-        kept += 1
-    return least
+    for one in range(beam):
+        candidates[one] = best[one]
+        slot = _slot(candidates, table, best[one].characters, best[one].words, best[one].text, by_text)
+        table[slot] = one + 1
+    return best[beam - 1].score
 
 
 @njit(**COMPILE)
@@ -320,9 +314,8 @@ def _rows(contexts, leaves, order, weight, nodes, parents, count, words):
 @njit(**COMPILE)
 def _arrange(candidates, count, limit, best, kept):
     """Writes the best candidates in order, of those with the same contexts at most ``best``; returns how many."""
-    order = np.argsort(-candidates["score"][:count], kind="mergesort")
     found = 0
-    for one in order:
+    for one in _best_first(candidates, count):
         if found == kept.shape[0] or candidates[one].score < limit:
             break
         same = 0
