@@ -157,14 +157,17 @@ class Trie:
         spelt = [tuple(s for s, _ in word[0]) for word in self.words]
         children = [1 + sum(len(key) and place[key[:-1]] < number for key in keys) for number in range(len(keys) + 1)]
         self.first = np.array(children, np.uint32)
-        self.syllables = np.array([key[-1] if key else 0 for key in keys], np.uint16)
+        self.syllables = np.array([key[-1] if key else 0 for key in keys], np.uint32)
         self.entries = np.array([sum(place[s] < n for s in spelt) for n in range(len(keys) + 1)], np.uint32)
         self.weights = np.array([word[1] for word in self.words], np.float32)
         packed = [sum(tone << 4 * number for number, (_, tone) in enumerate(word[0])) for word in self.words]
         self.tones = np.array(packed, np.uint64)
 
     def arrays(self):
-        return self.first, self.syllables, self.entries, self.weights, self.tones
+        found = self.first, self.syllables, self.entries, self.weights, self.tones
+        for array in found:
+            array.flags.writeable = False  # as those of models are
+        return found
 
 
 def test_words_are_found_in_a_graph_of_syllables():
