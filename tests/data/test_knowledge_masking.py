@@ -212,6 +212,12 @@ def test_settings_without_sense_are_refused(tmp_path):
         read(tmp_path, CHINESE, TasksConfig(), ENTITY)
     with pytest.raises(SettingError, match="entities_inline=True has no effect, as no task masks entities"):
         read(tmp_path, CHINESE, TasksConfig(entities_inline=True), PHRASE)
+    for settings in ({"phrases_passes": 3}, {"phrases_threshold": 9.0}, {"phrases_min_count": 2}):
+        with pytest.raises(SettingError, match=r"has no effect, as no task masks phrases"):
+            read(tmp_path, CHINESE, TasksConfig(**settings), CAPITAL)
+        for words in ({"language": "chinese"}, {"phrases_from": "words"}):
+            with pytest.raises(SettingError, match=r"has no effect on phrases that are words of the segmenter"):
+                read(tmp_path, CHINESE, TasksConfig(**settings, **words), PHRASE)
     data = read(tmp_path, CHINESE, TasksConfig(), 0)
     assert data.text.marks is None
     with pytest.raises(SettingError, match="nothing says what the entities are"):

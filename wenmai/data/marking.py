@@ -45,15 +45,16 @@ def marker_of(
 
     Raises:
         CorpusError: if the file of names cannot be read, or has no name.
-        SettingError: if nothing says what the entities are, or what does has no effect.
+        SettingError: if nothing says what the entities are, or a setting of entities or phrases has no effect.
     """
-    config.require_entities(bits)
+    config.require_marks(bits)
     if not bits:
         return None
     segment: Segmentation = "chinese" if config.language == "chinese" else "words"
-    mined = config.phrases_from == "mined" or (config.phrases_from == "auto" and config.language == "english")
     names = None if config.entities_list is None else read_names(Path(config.entities_list))
-    phrases = mined_phrases(corpus, config, lines, segment, progress) if mined and bits & PHRASE else None
+    phrases = (
+        mined_phrases(corpus, config, lines, segment, progress) if config.mines_phrases and bits & PHRASE else None
+    )
     sources = [] if names is None else [f"the names of {config.entities_list}"]
     sources += [] if finder is None else [f"the tagger {config.entities_run}"]
     sources += ["inline marks such as [[name]]"] if config.entities_inline else []

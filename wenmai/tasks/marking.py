@@ -33,7 +33,7 @@ def marking(config: TasksConfig, tasks: Iterable[str], *, device: str | None = N
     bits = marks_of(tasks)
 
     def make(corpus: Corpus, lines: LinesConfig, progress: Progress | None) -> Marker | None:
-        config.require_entities(bits)
+        config.require_marks(bits)
         if config.entities_run is None:
             return marker_of(config, bits, corpus, lines, progress=progress)
         run = Run(Path(config.entities_run), device)

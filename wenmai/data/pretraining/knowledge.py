@@ -92,7 +92,7 @@ class Entities(_MaskingTask):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        context.settings.require_entities(self.marks)
+        context.settings.require_marks(self.marks)
 
     def _units(self, marks: Marks) -> Marks:
         return unit_begins(marks, entities=True).astype(np.uint8) + ((marks & ENTITY) > 0).astype(np.uint8)

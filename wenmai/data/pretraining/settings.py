@@ -11,7 +11,7 @@ from typing_extensions import Doc
 from wenmai.config.recipe import Located
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.sources import absolute_name
-from wenmai.data.token_marks import ENTITY
+from wenmai.data.token_marks import ENTITY, PHRASE
 from wenmai.text.settings import check_choices
 
 __all__ = ["Language", "PhraseSource", "TasksConfig"]
@@ -87,7 +87,7 @@ class TasksConfig:
         check_choices(self, {"language": get_args(Language), "phrases_from": get_args(PhraseSource)})
 
     def require_use(self, tasks: Iterable[str]) -> None:
-        """Makes sure that what is set is of a task that there is; phrases are of all that know some.
+        """Makes sure that what is set is of a task that there is; for phrases, see :meth:`require_marks`.
 
         Raises:
             SettingError: if not.
@@ -111,12 +111,34 @@ class TasksConfig:
             if value is not None and not Path(value).exists():
                 raise CorpusError(f"{name}={value}: no such file or run")
 
-    def require_entities(self, bits: int) -> None:
+    @property
+    def mines_phrases(self) -> bool:
+        """Whether words that stand together often are phrases."""
+        return self.phrases_from == "mined" or (self.phrases_from == "auto" and self.language == "english")
+
+    def require_marks(self, bits: int) -> None:
         """Makes sure that it is known what entities are if, and only if, the marks that are needed have them.
 
+        Args:
+            bits: The marks, see :mod:`wenmai.data.token_marks`.
+
         Raises:
-            SettingError: if not.
+            SettingError: if not, or if what is set of phrases has no effect on these marks.
         """
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not field.name.startswith("phrases_") or value == field.default:
+                continue
+            if not bits & PHRASE:
+                raise SettingError(
+                    f"{field.name}={value} has no effect, as no task masks phrases; leave it out, or add the task "
+                    "phrases"
+                )
+            if field.name != "phrases_from" and not self.mines_phrases:
+                raise SettingError(
+                    f"{field.name}={value} has no effect on phrases that are words of the segmenter; add "
+                    "phrases_from=mined, or leave it out"
+                )
         given: dict[str, object] = {"entities_list": self.entities_list, "entities_run": self.entities_run}
         given |= {"entities_inline": self.entities_inline or None}
         named = [f"{name}={value}" for name, value in given.items() if value is not None]
