@@ -282,6 +282,28 @@ def test_what_is_no_vocabulary_of_bert(files, message, tmp_path):
         read_tokenizer(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["tokenizer_config.json", "config.json"])
+def test_the_class_that_cuts_text_is_named_beside_the_vocabulary(name, pair, tmp_path):
+    pieces = write_pieces(tmp_path / "pieces")
+    words = write_pair(tmp_path / "words", GPT1, GPT1_MERGES)
+    # The one finds Japanese words first, the others keep capitals, or cut numbers into digits.
+    for folder, kind, usual in (
+        (pieces, "BertJapaneseTokenizer", "BERT"),
+        (words, "HerbertTokenizerFast", "GPT"),
+        (pair, "Qwen2Tokenizer", "GPT"),
+    ):
+        (folder / name).write_text(json.dumps({"tokenizer_class": kind}))
+        message = f"is cut by {kind.removesuffix('Fast')} otherwise than by {usual}'s, says the {name} beside it"
+        with pytest.raises(FormatError, match=message):
+            read_tokenizer(folder)
+    for folder, kind in ((pieces, "ErnieTokenizer"), (words, "OpenAIGPTTokenizer"), (pair, "RobertaTokenizerFast")):
+        (folder / name).write_text(json.dumps({"tokenizer_class": kind}))
+        read_tokenizer(folder)
+    (pair / "config.json").write_text(json.dumps({"tokenizer_class": "Qwen2Tokenizer"}))
+    (pair / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "GPT2Tokenizer"}))
+    read_tokenizer(pair)  # as for transformers, the file of the tokenizer comes first
+
+
 def test_a_space_before_the_first_word(pair, caplog):
     (pair / "tokenizer_config.json").write_text(json.dumps({"add_prefix_space": True}))
     tokenizer = read_tokenizer(pair)

@@ -6,6 +6,7 @@
 | vocabulary (``vocab.json``, ``encoder.json``) | a JSON object: token to id |
 | merges (``merges.txt``, ``vocab.bpe``) | ``#version: 0.2``, then two pieces a line, in the order of joining |
 | ``tokenizer_config.json`` beside them | how text is cut, where ``transformers`` lets it be said |
+| ``config.json`` beside them | the class of the tokenizer, where that does not name it |
 
 The pieces of GPT-2 (Radford et al. 2019) are made of bytes, each written as a printable character; those of GPT-1
 (Radford et al. 2018) of characters, the last of a word with ``</w>`` behind it. GPT-1's text is lower case, without
@@ -15,7 +16,7 @@ accents, cut at white space and around punctuation: what ``transformers`` does w
 import json
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,12 +37,12 @@ _PAIRS = (
     ("encoder_bpe_40000.json", "vocab_40000.bpe"),  # GPT-1 as its authors published it
 )
 _ADDED = "added_tokens.json"  # beside the pair, written by earlier versions of transformers
-_PIECES, _CONFIG = "vocab.txt", "tokenizer_config.json"
+_PIECES, _CONFIG, _MODEL = "vocab.txt", "tokenizer_config.json", "config.json"
+_OF_ANY_KIND = ("PreTrained", "TokenizersBackend")
 # Whose text is cut as BERT's is; others with a vocab.txt first find the words of Japanese, or by a dictionary.
-_LIKE_BERT = (
-    *("Bert", "DistilBert", "Electra", "Ernie", "MobileBert", "ConvBert", "LayoutLM"),
-    *("PreTrained", "TokenizersBackend"),  # of any kind
-)
+_LIKE_BERT = ("Bert", "DistilBert", "Electra", "Ernie", "MobileBert", "ConvBert", "LayoutLM")
+# Whose text is cut as that of GPT-1, GPT-2 or RoBERTa is; others with merges keep capitals, or cut numbers into digits.
+_LIKE_GPT = ("GPT2", "OpenAIGPT", "Roberta", "Bart", "CodeGen", "Deberta", "LED", "Longformer", "Mvp")
 # What tokenizer_config.json says of a step of tokenizer.json, and what that calls it.
 _SAID = {
     "BertNormalizer": {
@@ -104,12 +105,7 @@ def read_wordpieces(vocabulary: str | Path, *, most: int | None = None) -> Token
     from tokenizers import decoders, models, normalizers, pre_tokenizers
 
     settings, vocab = _settings(vocabulary), _lines(vocabulary)
-    kind = str(settings.get("tokenizer_class") or "Bert").removesuffix("Fast").removesuffix("Tokenizer")
-    if kind not in _LIKE_BERT or settings.get("do_basic_tokenize") is False:
-        raise FormatError(
-            f"{vocabulary}: is cut by {kind}Tokenizer otherwise than by BERT's, says the {_CONFIG} beside it; expected "
-            "BERT's, or a tokenizer.json, which transformers writes"
-        )
+    _require_kind(vocabulary, settings, "BERT", _LIKE_BERT)
     named = settings.get("unk_token", "[UNK]")
     unknown = str(named.get("content") if isinstance(named, dict) else named)
     if unknown not in vocab:
@@ -177,12 +173,14 @@ def read_vocabulary(vocabulary: str | Path, merges: str | Path) -> Tokenizer:
         merges: Two pieces a line, in the order in which they are joined.
 
     Raises:
-        FormatError: if one is missing, damaged, or does not fit the other, or they are neither of bytes nor of words.
+        FormatError: if one is missing, damaged, or does not fit the other, or they are neither of bytes nor of words,
+            or belong to a tokenizer that cuts text otherwise.
     """
     import tokenizers
     from tokenizers import decoders, models, normalizers, pre_tokenizers
 
-    vocab, pairs = _vocab(vocabulary), _merges(merges)
+    settings, vocab, pairs = _settings(vocabulary), _vocab(vocabulary), _merges(merges)
+    _require_kind(vocabulary, settings, "GPT", _LIKE_GPT)
     words = any(token.endswith(_WORD_END) for token in vocab)
     if not words and not vocab.keys() >= set(pre_tokenizers.ByteLevel.alphabet()):
         raise FormatError(
@@ -199,7 +197,7 @@ def read_vocabulary(vocabulary: str | Path, merges: str | Path) -> Tokenizer:
         backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
         backend.decoder = decoders.BPEDecoder(suffix=_WORD_END)
     else:
-        spaced = _settings(vocabulary).get("add_prefix_space") is True
+        spaced = settings.get("add_prefix_space") is True
         backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=spaced)
         backend.decoder = decoders.ByteLevel()
     backend.add_special_tokens(_special(vocab))
@@ -215,10 +213,30 @@ def _special(vocab: Mapping[str, int]) -> "list[AddedToken]":
     return [AddedToken(name, lstrip=name == "<mask>") for name in found if not name.endswith(_WORD_END)]
 
 
-def _settings(path: str | Path) -> Mapping[str, Any]:
+def _settings(path: str | Path, name: str = _CONFIG) -> Mapping[str, Any]:
     """What the ``tokenizer_config.json`` beside a file says; nothing if there is none."""
-    beside = Path(path).with_name(_CONFIG)
+    beside = Path(path).with_name(name)
     return _json(beside) if beside.is_file() else {}
+
+
+def _require_kind(vocabulary: str | Path, settings: Mapping[str, Any], usual: str, known: Sequence[str]) -> None:
+    """Makes sure that text is cut in the usual way, by the class that the files beside a vocabulary name.
+
+    Raises:
+        FormatError: if it is not.
+    """
+    named, beside = settings.get("tokenizer_class"), _CONFIG
+    if not named:
+        named, beside = _settings(vocabulary, _MODEL).get("tokenizer_class") or known[0], _MODEL
+    kind = str(named).removesuffix("Fast").removesuffix("Tokenizer")
+    if settings.get("do_basic_tokenize") is False:
+        beside = _CONFIG
+    elif kind in (*known, *_OF_ANY_KIND):
+        return
+    raise FormatError(
+        f"{vocabulary}: is cut by {kind}Tokenizer otherwise than by {usual}'s, says the {beside} beside it; expected a "
+        "tokenizer.json, which transformers writes"
+    )
 
 
 def _said_otherwise(content: Mapping[str, Any], settings: Mapping[str, Any]) -> list[str]:
