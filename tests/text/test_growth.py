@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import pytest
+import tokenizers
 
 from wenmai.core.errors import SettingError
 from wenmai.text.growth import grow
@@ -66,6 +67,22 @@ def test_grown_tokenizers_are_saved_and_loaded(tmp_path):
     grown, _ = grow(made("bpe"), NEW, 10)
     grown.save(tmp_path / "tokenizer.json")
     assert Tokenizer.load(tmp_path / "tokenizer.json").fingerprint == grown.fingerprint
+
+
+@pytest.mark.parametrize("kind", ["bpe", "byte-bpe", "wordpiece", "words", "characters"])
+def test_tokens_that_were_added_to_a_vocabulary_keep_their_ids(kind):
+    backend = tokenizers.Tokenizer.from_str(made(kind).to_json())
+    backend.add_tokens(["<new>"])
+    backend.add_special_tokens(["<extra>"])
+    old = Tokenizer.of_json(backend.to_str(), "others.json")
+    text = "<new>cat <new> <extra>"
+    assert old.id("<new>") in old.encode(text).ids
+    grown, parts = grow(old, [*NEW, text], 20)
+    assert grown.vocab_size == old.vocab_size + len(parts) > old.vocab_size
+    tokens = [[one.token(number) for number in range(old.vocab_size)] for one in (old, grown)]
+    assert tokens[0] == tokens[1]
+    assert grown.encode(text).ids.count(old.id("<new>")) == 2
+    assert old.id("<extra>") not in grown.encode(text).ids  # a special token is none in a text
 
 
 def test_what_occurs_once_is_not_added():

@@ -38,6 +38,8 @@ def grow(tokenizer: Tokenizer, texts: Iterable[str], most: int) -> tuple[Tokeniz
     """
     content = json.loads(tokenizer.to_json())
     model = content["model"]
+    if isinstance(model["vocab"], dict):  # readers number tokens anew that were added and are not in it
+        model["vocab"] |= {one["content"]: one["id"] for one in content["added_tokens"]}
     if model["type"] == "BPE" and model["merges"]:
         made = _merged(tokenizer, texts, most, model)
     elif model["type"] == "WordPiece":
