@@ -85,6 +85,21 @@ def test_tokens_that_were_added_to_a_vocabulary_keep_their_ids(kind):
     assert old.id("<extra>") not in grown.encode(text).ids  # a special token is none in a text
 
 
+def test_bytes_that_stand_for_unknown_characters_stay_alone():
+    pieces = ["<unk>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), *"▁abc", "▁a"]
+    vocab = {piece: number for number, piece in enumerate(pieces)}
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE(vocab, [("▁", "a")], unk_token="<unk>", byte_fallback=True))
+    backend.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    steps = (tokenizers.decoders.ByteFallback(), tokenizers.decoders.Metaspace())
+    backend.decoder = tokenizers.decoders.Sequence([*steps, tokenizers.decoders.Fuse()])
+    old = Tokenizer.of_json(backend.to_str(), "others.json")
+    texts = ["ab 北京bc"] * 5
+    grown, parts = grow(old, texts, 20)
+    assert [grown.token(number) for number in range(old.vocab_size, grown.vocab_size)] == ["bc", "▁ab"]
+    assert len(parts) == 2
+    assert grown.decode(grown.encode(texts[0]).ids) == old.decode(old.encode(texts[0]).ids) == texts[0]
+
+
 def test_what_occurs_once_is_not_added():
     assert grow(made("whitespace"), ["zebra"], 5)[1] == []
     assert grow(made("byte-bpe"), ["zq"], 5)[1] == []

@@ -1,6 +1,7 @@
 """Growing a vocabulary: tokens for what is frequent in a new text, each made of existing tokens."""
 
 import json
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heapify, heappop, heappush
@@ -14,6 +15,7 @@ __all__ = ["grow"]
 
 _SMALLEST_COUNT = 2
 _BATCH = 4096
+_BYTE = re.compile("<0x[0-9A-F]{2}>")
 
 Pair = tuple[int, int]
 
@@ -76,9 +78,11 @@ def _merged(tokenizer: Tokenizer, texts: Iterable[str], most: int, model: dict[s
         counts.update(tokenizer.pieces_of_words(batch))
     vocab, merges = model["vocab"], model["merges"]
     names = {number: token for token, number in vocab.items()}
+    single = {number for token, number in vocab.items() if model["byte_fallback"] and _BYTE.fullmatch(token)}
+    alone = tokenizer.special_ids | single  # what is joined with a byte spells its name, <0xE5>
 
     def join(first: int, second: int, new: int) -> bool:
-        token = names[first] + names[second] if tokenizer.special_ids.isdisjoint((first, second)) else ""
+        token = names[first] + names[second] if alone.isdisjoint((first, second)) else ""
         if not token or token in vocab:
             return False  # pieces that never join, or that another merge has joined
         vocab[token], names[new] = new, token
