@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import tokenizers
 
 from wenmai.text.pieces import CHOICES, TokenizerConfig
 from wenmai.text.tokenizer import Tokenizer
@@ -54,6 +55,15 @@ def test_words_of_chinese_are_those_of_the_segmentation(kind):
 def test_longer_pieces_of_chinese_are_put_together(kind):
     tokenizer = Tokenizer.train(["我们 在 北京 学习"] * 9 + ["中 文"], TokenizerConfig(kind=kind, vocab_size=40))
     assert [word for word in words(tokenizer, TEXTS[1]) if word][:5] == CHINESE[:5]
+
+
+def test_tokens_that_were_added_to_pieces_of_bytes_are_written_as_they_are():
+    backend = tokenizers.Tokenizer.from_str(train("byte-bpe").to_json())
+    backend.add_tokens(["北京", "café", "   "])
+    backend.add_special_tokens(["<|\uff5c|>"])
+    tokenizer = Tokenizer.of_json(backend.to_str(), "others.json")
+    ids = np.array([tokenizer.id(token) for token in ("cat", "café", "s", "   ", "café", "北京", "<|\uff5c|>")])
+    assert WordStarts(tokenizer)(ids).tolist() == [True, False, False, True, True, True, True]
 
 
 def test_pieces_of_bytes_go_on_within_a_character():

@@ -16,6 +16,7 @@ import re
 import unicodedata
 from collections.abc import Callable
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -75,7 +76,7 @@ class WordStarts:
         return found
 
 
-def _look(content: dict[str, dict[str, object]], ends: bool) -> Callable[[str], Parts]:
+def _look(content: dict[str, Any], ends: bool) -> Callable[[str], Parts]:
     """Returns what finds the parts of a token of a tokenizer."""
     if content["model"]["type"] == "WordPiece":
         return lambda token: (token.startswith("##") and len(token) > 2, True, token)
@@ -84,8 +85,12 @@ def _look(content: dict[str, dict[str, object]], ends: bool) -> Callable[[str], 
     if ends:
         return lambda token: (True, not token.endswith(_WORD_END), token.removesuffix(_WORD_END))
     if '"ByteLevel"' in json.dumps([content["pre_tokenizer"], content["decoder"]]):
-        bytes_of = _printed_bytes()
-        return lambda token: _plain(bytes(map(bytes_of.__getitem__, token)).decode("utf-8", "surrogateescape"))
+        added, bytes_of = {one["content"] for one in content["added_tokens"]}, _printed_bytes()
+        return lambda token: _plain(
+            token  # which is written as it is
+            if token in added
+            else bytes(map(bytes_of.__getitem__, token)).decode("utf-8", "surrogateescape")
+        )
     return _plain
 
 
