@@ -1,6 +1,7 @@
 import pytest
 import tokenizers
 
+from wenmai.core.errors import CorpusError
 from wenmai.text.normalise import normaliser
 from wenmai.text.pieces import TokenizerConfig, suitable
 from wenmai.text.settings import TextConfig
@@ -23,6 +24,11 @@ NORMALISATIONS = pytest.mark.parametrize(
 @NORMALISATIONS
 def test_normalisations(settings: dict[str, object], before: str, after: str) -> None:
     assert normaliser(TextConfig(**settings))(before) == after
+
+
+def test_what_is_no_text_has_no_script():
+    with pytest.raises(CorpusError, match=r"lone surrogate '\\udcff' at character 1"):
+        normaliser(TextConfig(script="simplified"))("漢\udcff")
 
 
 @NORMALISATIONS

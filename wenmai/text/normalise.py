@@ -12,6 +12,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from wenmai.text.charsmap import charsmap
+from wenmai.text.encodable import explaining
 from wenmai.text.settings import TextConfig
 
 if TYPE_CHECKING:
@@ -28,7 +29,10 @@ _CHINESE = (range(0x2E80, 0xA000), range(0xF900, 0xFB00), range(0x20000, 0x32000
 
 
 def normaliser(text: TextConfig) -> Callable[[str], str]:
-    """Returns the function that normalises as ``text`` says. Line ends stay where they are."""
+    """Returns the function that normalises as ``text`` says. Line ends stay where they are.
+
+    With ``script="simplified"`` it raises a CorpusError for a lone surrogate, which is no character.
+    """
     steps: list[Callable[[str], str]] = []
     if text.nfkc:
         steps.append(_nfkc)
@@ -80,7 +84,12 @@ def _simplifier() -> Callable[[str], str]:
     from opencc import OpenCC
 
     convert: Callable[[str], str] = OpenCC("t2s").convert
-    return convert
+
+    def simplified(string: str) -> str:
+        with explaining([string]):
+            return convert(string)
+
+    return simplified
 
 
 @cache
