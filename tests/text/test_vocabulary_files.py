@@ -302,6 +302,10 @@ def test_the_class_that_cuts_text_is_named_beside_the_vocabulary(name, pair, tmp
     (pair / "config.json").write_text(json.dumps({"tokenizer_class": "Qwen2Tokenizer"}))
     (pair / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "GPT2Tokenizer"}))
     read_tokenizer(pair)  # as for transformers, the file of the tokenizer comes first
+    for content in ("[]", "{", '{"tokenizer_class": null}'):
+        (pair / name).write_text("{}")
+        (pair / "config.json").write_text(content)  # of something else
+        read_tokenizer(pair)
 
 
 def test_a_space_before_the_first_word(pair, caplog):
@@ -323,8 +327,15 @@ def test_a_space_before_the_first_word(pair, caplog):
 def test_case_is_taken_from_beside_a_tokenizer_json(tmp_path):
     read_tokenizer(write_pieces(tmp_path, do_lower_case=False)).save(tmp_path / "tokenizer.json")
     assert read_tokenizer(tmp_path).encode("HE").tokens == ["[UNK]"]
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True, "strip_accents": None}))
-    assert read_tokenizer(tmp_path).encode("HE").tokens == ["he"]
+    settings = {"do_lower_case": True, "strip_accents": None}
+    for kind, expected in {
+        None: "he",
+        "BertTokenizerFast": "he",
+        "PreTrainedTokenizerFast": "[UNK]",  # to which the file alone says it
+        "TokenizersBackend": "[UNK]",
+    }.items():
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(settings | {"tokenizer_class": kind}))
+        assert read_tokenizer(tmp_path).encode("HE").tokens == [expected]
 
 
 def test_what_has_no_effect_is_said(pair, tmp_path, caplog):

@@ -17,6 +17,7 @@ import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,7 @@ _PAIRS = (
 )
 _ADDED = "added_tokens.json"  # beside the pair, written by earlier versions of transformers
 _PIECES, _CONFIG, _MODEL = "vocab.txt", "tokenizer_config.json", "config.json"
-_OF_ANY_KIND = ("PreTrained", "TokenizersBackend")
+_OF_ANY_KIND = ("PreTrained", "TokenizersBackend")  # which do what their tokenizer.json says
 # Whose text is cut as BERT's is; others with a vocab.txt first find the words of Japanese, or by a dictionary.
 _LIKE_BERT = ("Bert", "DistilBert", "Electra", "Ernie", "MobileBert", "ConvBert", "LayoutLM")
 # Whose text is cut as that of GPT-1, GPT-2 or RoBERTa is; others with merges keep capitals, or cut numbers into digits.
@@ -83,7 +84,9 @@ def read_tokenizer(source: str | Path, *, most: int | None = None) -> Tokenizer:
     content = _json(first)
     if "model" not in content and content and all(isinstance(number, int) for number in content.values()):
         raise FormatError(f"{first}: is a vocabulary without its merges; name both, as {first},MERGES, or their folder")
-    if changed := _said_otherwise(content, _settings(first)):
+    settings = _settings(first)
+    file_alone = not settings or _kind(first, settings)[0] in _OF_ANY_KIND
+    if changed := [] if file_alone else _said_otherwise(content, settings):
         _log.warning("%s: %s is taken from the %s beside it, as transformers does", first, ", ".join(changed), _CONFIG)
     found = Tokenizer.of_json(json.dumps(content), first)
     if found.left_out:
@@ -219,19 +222,25 @@ def _settings(path: str | Path, name: str = _CONFIG) -> Mapping[str, Any]:
     return _json(beside) if beside.is_file() else {}
 
 
+def _kind(path: str | Path, settings: Mapping[str, Any]) -> tuple[str, str]:
+    """The class of a tokenizer, such as ``Bert``, and the file beside it that names it; empty if none does."""
+    named, beside = settings.get("tokenizer_class"), _CONFIG
+    if not named:
+        with suppress(FormatError):  # anybody's file may have this name
+            named, beside = _settings(path, _MODEL).get("tokenizer_class"), _MODEL
+    return str(named or "").removesuffix("Fast").removesuffix("Tokenizer"), beside
+
+
 def _require_kind(vocabulary: str | Path, settings: Mapping[str, Any], usual: str, known: Sequence[str]) -> None:
     """Makes sure that text is cut in the usual way, by the class that the files beside a vocabulary name.
 
     Raises:
         FormatError: if it is not.
     """
-    named, beside = settings.get("tokenizer_class"), _CONFIG
-    if not named:
-        named, beside = _settings(vocabulary, _MODEL).get("tokenizer_class") or known[0], _MODEL
-    kind = str(named).removesuffix("Fast").removesuffix("Tokenizer")
+    kind, beside = _kind(vocabulary, settings)
     if settings.get("do_basic_tokenize") is False:
-        beside = _CONFIG
-    elif kind in (*known, *_OF_ANY_KIND):
+        kind, beside = kind or known[0], _CONFIG
+    elif kind in ("", *known, *_OF_ANY_KIND):
         return
     raise FormatError(
         f"{vocabulary}: is cut by {kind}Tokenizer otherwise than by {usual}'s, says the {beside} beside it; expected a "
