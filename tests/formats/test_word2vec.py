@@ -179,12 +179,16 @@ def test_words_that_are_not_utf8(tmp_path, data):
     assert loaded(tmp_path, data, encoding_errors="replace").index_to_key == ["the", "\ufffd\ufffd"]
 
 
-@pytest.mark.parametrize("word", ["", "New York", "a\tb", "a\nb", "a\0b", "\ud800"])
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [(word, "whitespace separates words") for word in ("", "New York", "a\tb", "a\nb", "a\0b")]
+    + [(word, "the word has bytes that are not") for word in ("caf\udce9", "\ud800")],
+)
 @pytest.mark.parametrize("as_binary", [False, True])
-def test_words_that_the_format_cannot_express_are_refused(tmp_path, word, as_binary):
+def test_words_that_the_format_cannot_express_are_refused(tmp_path, word, why, as_binary):
     path = tmp_path / "vectors"
     path.write_bytes(b"before")
-    with pytest.raises(FormatError, match="cannot write the word"):
+    with pytest.raises(FormatError, match=f"cannot write the word .*: .*{why}"):
         write_word2vec(path, WordVectors(["a", word], [[1], [2]]), binary=as_binary)
     assert path.read_bytes() == b"before"
 

@@ -41,7 +41,8 @@ PART_OF_NUMBER = re.compile(rb"(?=[+\-.\d])[+-]?\d*\.?\d*([eE][+-]?\d*)?")
 NOT_IN_LINE = re.compile(rb"[\0\v\f\r]")
 NOT_TEXT = re.compile(rb"[\0-\x08\x0e-\x1f]")
 UNUSUAL_SPACE = (b"\0", b"\t", b"\v", b"\f", b"\r", b"  ")
-UNWRITABLE = re.compile("[\0\t-\r \ud800-\udfff]")
+UNWRITABLE = re.compile("[\0\t-\r ]")
+NO_TEXT = re.compile("[\ud800-\udfff]")
 
 Rows = tuple[list[bytes], NDArray[np.float32]]
 
@@ -119,6 +120,11 @@ def write_rows(
     if Path(path).suffix in (".gz", ".bz2", ".xz", ".zst"):
         raise SettingError(f"{path}: files are written uncompressed; leave {Path(path).suffix} out of the name")
     for word in words:
+        if NO_TEXT.search(word):
+            raise FormatError(
+                f"{path}: cannot write the word {word!r}: this format is UTF-8, and the word has bytes that are not; "
+                "the format fasttext keeps them, and projector replaces them"
+            )
         if not word or UNWRITABLE.search(word):
             raise FormatError(
                 f"{path}: cannot write the word {word!r}: whitespace separates words in this format, so none "
