@@ -228,6 +228,21 @@ def test_a_tokenizer_of_two_files_is_read(tmp_path):
         assert found.tokenizer.encode(text) == whole.encode(text)
 
 
+def test_a_tokenizer_with_another_beginning_than_end_is_told(folder, caplog):
+    read_huggingface(folder)
+    change(folder, bos_token_id=None)  # as published GPTs with the vocabulary of a Chinese BERT
+    read_huggingface(folder)
+    assert not caplog.messages
+    pieces = Tokenizer.train(["one two three"] * 2, TokenizerConfig(kind="wordpiece"), roles=("cls", "sep", "mask"))
+    pieces.save(folder / "tokenizer.json")
+    found = read_huggingface(folder)
+    assert found.module.bos_id == found.tokenizer.eos_id == found.tokenizer.sep_id
+    assert caplog.messages == [
+        f"{folder}: its tokenizer puts [CLS] before a text and [SEP] behind it; here [SEP] stands on both sides, so "
+        "scores differ"
+    ]
+
+
 # --- what does not fit ----------------------------------------------------------------------------------------------
 
 

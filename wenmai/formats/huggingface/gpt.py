@@ -22,6 +22,7 @@ Source: ``transformers`` 5.23, whose classes ``GPT2LMHeadModel`` and ``OpenAIGPT
 """
 
 import json
+import logging
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     from wenmai.nn.names import ActivationName
 
 __all__ = ["FAMILY"]
+
+_log = logging.getLogger(__name__)
 
 _PREFIX = "transformer."
 _HEAD = "lm_head.weight"
@@ -136,6 +139,10 @@ def _read(folder: Path, content: Mapping[str, Any]) -> Pretrained:
             f"{path}: bos_token_id={begin} stands before every text of this model, and {tokenizer.eos_id} behind it; "
             "expected one token for both, as GPT-2 has"
         )
+    if begin != tokenizer.eos_id and tokenizer.cls_id not in (None, tokenizer.eos_id):
+        first, last = tokenizer.token(tokenizer.cls_id), tokenizer.token(tokenizer.eos_id)
+        what = "its tokenizer puts %s before a text and %s behind it; here %s stands on both sides, so scores differ"
+        _log.warning(f"%s: {what}", folder, first, last, last)
     from wenmai.models.gpt import Gpt
     from wenmai.nn.blank import blank
 
