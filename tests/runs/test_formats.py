@@ -208,6 +208,12 @@ def test_how_texts_become_words_stays_beside_the_file(cache_folder, shell, tmp_p
     assert [found[0][0] for found in run.model.predict(texts)] == gold
     told = shell("export", run.path, "fasttext", "model.bin").err
     assert "has no place for how texts become words (segment=characters), which is in model.bin.json" in told
+    refused = shell("export", run.path, "fasttext", "-", code=2)
+    assert refused.err == (
+        "wenmai: fasttext needs a second file for how texts become words, which cannot go to standard output; name a "
+        "file\n"
+    )
+    assert not refused.out
     back = import_run("fasttext", tmp_path / "model.bin", tmp_path / "back")
     assert back.recipe.sections["text"].segment == "characters"
     assert back.model.predict(texts) == run.model.predict(texts)

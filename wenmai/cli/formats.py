@@ -81,9 +81,17 @@ def _print_export(run: Path, name: str, settings: dict[str, str]) -> None:
     from wenmai.runs.formats import export_run
 
     with TemporaryDirectory() as folder:
-        written = export_run(run, name, Path(folder) / "model", on_note=note, **settings)
+        told: list[str] = []
+        written = export_run(run, name, Path(folder) / "model", on_note=told.append, **settings)
         if written.is_dir():
             raise SettingError(f"{name} is a folder of files, which cannot go to standard output; name a folder")
+        if len(list(Path(folder).iterdir())) > 1:
+            raise SettingError(
+                f"{name} needs a second file for how texts become words, which cannot go to standard output; name a "
+                "file"
+            )
+        for message in told:
+            note(message)
         with open(written, "rb") as file:
             shutil.copyfileobj(file, sys.stdout.buffer)
 
