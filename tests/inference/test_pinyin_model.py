@@ -361,6 +361,18 @@ class TestWordsOfTheUser:
             model.forget_word("溪庵")
             assert model.convert(["wonihao", "xian"], n_best=3) == before
 
+    def test_those_that_sound_alike_are_all_offered_and_so_is_what_there_was_before(self):
+        for seed in range(3):
+            model = syllables(seed)
+            before = {one.text for one in model.convert(["ni hao"], n_best=99)[0]}
+            for word in ("泥号", "妮郝"):
+                model.add_word(word, "ni hao")
+            (found,) = model.convert(["ni hao"], n_best=99)
+            assert {one.text for one in found[:2]} == {"泥号", "妮郝"}
+            assert {one.text for one in found} == before | {"妮郝"}
+            assert sum(one.probability for one in found) == pytest.approx(1, abs=1e-3)
+            assert {one.text for one in model.session().type("ni hao")[:2]} == {"泥号", "妮郝"}
+
     def test_tones_that_are_typed_must_be_theirs(self):
         model = syllables()
         model.add_word("泥号", "ni2 hao4")

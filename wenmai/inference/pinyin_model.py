@@ -15,7 +15,7 @@ from wenmai.inference.conversion import Candidate
 from wenmai.inference.pinyin_labelling import LabellingModel
 from wenmai.inference.pinyin_numbers import BLANK, UNKNOWN, Numbers
 from wenmai.inference.pinyin_typing import Piece
-from wenmai.inference.pinyin_ways import Options, Way, likeliest, put_words, spans
+from wenmai.inference.pinyin_ways import Options, Way, likeliest, likeliest_with_words, spans
 from wenmai.inference.user_words import UserWord, word_reading
 from wenmai.nn.attention import watch_attention
 from wenmai.nn.labelling import Labeller
@@ -165,15 +165,16 @@ class PinyinModel(LabellingModel):
         found: list[dict[str, float]] = [{} for _ in range(texts)]
         mass: list[list[float]] = [[] for _ in range(texts)]
         for way, lattice in zip(ways, lattices, strict=True):
-            gained = way.score + (
-                put_words(self._user.values(), way.pieces, lattice) if self._user and lattice else 0.0
-            )
             best = found[way.text]
-            mass[way.text].append(gained)
             if lattice is None:
+                mass[way.text].append(way.score)
                 continue
-            for text, score in likeliest(lattice, n_best):
-                best[text] = float(np.logaddexp(best.get(text, -np.inf), gained + score))
+            texts_of_way, total = likeliest(lattice, n_best), 0.0
+            if self._user:
+                texts_of_way, total = likeliest_with_words(self._user.values(), way.pieces, lattice, n_best)
+            mass[way.text].append(way.score + total)
+            for text, score in texts_of_way:
+                best[text] = float(np.logaddexp(best.get(text, -np.inf), way.score + score))
         return [
             [
                 Candidate(text, float(np.exp(min(0.0, score - np.logaddexp.reduce(scores)))))

@@ -1,6 +1,7 @@
 """Ways to read typed pinyin, the likeliest characters of each, and words of the user among them."""
 
 import heapq
+import math
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
@@ -11,7 +12,7 @@ from wenmai.inference.pinyin_typing import Piece
 from wenmai.inference.user_words import UserWord
 from wenmai.text.pinyin.syllables import split_tone
 
-__all__ = ["Options", "Way", "likeliest", "put_words", "spans"]
+__all__ = ["Options", "Way", "likeliest", "likeliest_with_words", "spans"]
 
 _LEAST_OF_USER = -5.0  # a log-probability; characters of the user's words are not less
 
@@ -37,26 +38,37 @@ class Way(NamedTuple):
     begins: tuple[int, ...] = ()
 
 
-def put_words(words: Collection[UserWord], pieces: Sequence[Piece], lattice: Options) -> float:
-    """Puts words of the user where they make a way likelier, the most valuable first; returns what is gained."""
-    offers = []
-    for place in range(len(pieces)):
+def likeliest_with_words(
+    words: Collection[UserWord], pieces: Sequence[Piece], lattice: Options, most: int
+) -> tuple[list[tuple[str, float]], float]:
+    """Returns the likeliest texts of a way in which words of the user may stand, the best first.
+
+    Args:
+        words: The words.
+        pieces: The parts of the way.
+        lattice: The characters of each.
+        most: Texts that are wanted.
+
+    Returns:
+        The texts with the logarithms of their weights, and the logarithm of the sum of the weights of all.
+    """
+    best: list[dict[str, float]] = [{"": 0.0}, *({} for _ in pieces)]
+    mass = [0.0, *[-math.inf] * len(pieces)]
+    for place, options in enumerate(lattice):
+        kept = heapq.nlargest(most, best[place].items(), key=lambda item: item[1])
+        steps = [(1, character, score) for character, score in options[:most]]
+        mass[place + 1] = float(np.logaddexp(mass[place + 1], mass[place]))  # those of all characters sum to 1
         for one in words:
-            if _spells(one, pieces[place : place + len(one.word)]):
-                gain = one.weight
-                for options, character in zip(lattice[place:], one.word, strict=False):
-                    gain += _score_in(options, character) - (options[0][1] if options else 0.0)
-                if gain > 0:
-                    offers.append((gain, place, one))
-    total, taken = 0.0, set[int]()
-    for _, place, one in sorted(offers, key=lambda offer: -offer[0]):
-        places = range(place, place + len(one.word))
-        if taken.isdisjoint(places):
-            taken.update(places)
-            total += one.weight
-            for character, there in zip(one.word, places, strict=True):
-                lattice[there] = [(character, _score_in(lattice[there], character))]
-    return total
+            size = len(one.word)
+            if _spells(one, pieces[place : place + size]):
+                score = one.weight + sum(map(_score_in, lattice[place:], one.word))
+                steps.append((size, one.word, score))
+                mass[place + size] = float(np.logaddexp(mass[place + size], mass[place] + score))
+        for text, total in kept:
+            for size, more, score in steps:
+                longer, ending = text + more, best[place + size]
+                ending[longer] = max(total + score, ending.get(longer, -math.inf))
+    return heapq.nlargest(most, best[-1].items(), key=lambda item: item[1]), mass[-1]
 
 
 def _score_in(options: Sequence[tuple[str, float]], character: str) -> float:
