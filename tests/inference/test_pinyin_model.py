@@ -402,3 +402,12 @@ def test_attention_has_a_map_for_each_layer():
         assert weights.sum(-1) == pytest.approx(1, abs=1e-5)
     with pytest.raises(SettingError, match="no input"):
         model.attention("  ")
+
+
+def test_attention_is_that_of_the_way_with_the_words_of_the_user():
+    model = syllables()
+    assert len(model.attention("xian").tokens) == 1
+    model.add_word("溪庵", "xi an")
+    found = model.attention("xian")
+    assert (found.text, found.tokens) == ("溪庵", ["xi", "an"])
+    assert all(weights.shape == (3, 2, 2) for weights in found.weights.values())

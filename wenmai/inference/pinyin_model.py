@@ -169,9 +169,7 @@ class PinyinModel(LabellingModel):
             if lattice is None:
                 mass[way.text].append(way.score)
                 continue
-            texts_of_way, total = likeliest(lattice, n_best), 0.0
-            if self._user:
-                texts_of_way, total = likeliest_with_words(self._user.values(), way.pieces, lattice, n_best)
+            texts_of_way, total = self._texts_of(way, lattice, n_best)
             mass[way.text].append(way.score + total)
             for text, score in texts_of_way:
                 best[text] = float(np.logaddexp(best.get(text, -np.inf), way.score + score))
@@ -182,6 +180,12 @@ class PinyinModel(LabellingModel):
             ]
             for best, scores in zip(found, mass, strict=True)
         ]
+
+    def _texts_of(self, way: Way, lattice: Options, most: int) -> tuple[list[tuple[str, float]], float]:
+        """The likeliest texts of a way, and the logarithm of the sum of the weights of all."""
+        if self._user:
+            return likeliest_with_words(self._user.values(), way.pieces, lattice, most)
+        return likeliest(lattice, most), 0.0
 
     def _ways_of(
         self, texts: Sequence[str], toned: bool | None, context: str, fuzzy: Collection[str], *, placed: bool = False
@@ -346,13 +350,10 @@ class PinyinModel(LabellingModel):
         """
         pairs = fuzzy_pairs(fuzzy)
         ways, before = self._ways_of([text], toned, context, pairs)
-        (found,) = self._convert([text], 1, toned, context, True, pairs)
         lattices = self._lattices(ways, before, self._labels(1), True)
-        scores = [
-            way.score + sum(options[0][1] for options in lattice if options)
-            for way, lattice in zip(ways, lattices, strict=True)
-        ]
-        way = ways[int(np.argmax(scores))]
+        likely = [self._texts_of(way, lattice, 1)[0][0] for way, lattice in zip(ways, lattices, strict=True)]
+        best = int(np.argmax([way.score + score for way, (_, score) in zip(ways, likely, strict=True)]))
+        way, characters = ways[best], likely[best][0]
         symbols, skipped = next(spans(way, before, self.module.max_length))
         if not len(symbols) - skipped:
             raise SettingError("there is no input whose attention could be shown")
@@ -362,7 +363,7 @@ class PinyinModel(LabellingModel):
         shown = context[-_CONTEXT:][-skipped:] if skipped else ""
         return SyllableAttention(
             tokens=[*shown, *[piece.text.strip("'’") or piece.text for piece in way.pieces[: len(symbols) - skipped]]],
-            text=found[0].text,
+            text=characters,
             weights={
                 f"{name.rpartition('.')[0]}.self": maps[0][0].float().cpu().numpy() for name, maps in seen.items()
             },
