@@ -237,6 +237,8 @@ def test_how_a_model_cannot_read_is_told():
         list(model.score("a b"))
     with pytest.raises(SettingError, match="generate takes one prompt, a string, not list"):
         model.generate(["a b"])
+    with pytest.raises(SettingError, match="next takes one text, not a list; call it for each text"):
+        model.next(["a b"])
 
 
 def test_a_token_is_foretold_from_the_last_few_before_it_alone(model):

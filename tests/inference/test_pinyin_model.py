@@ -6,7 +6,7 @@ from itertools import product
 import pytest
 import torch
 
-from wenmai.core.errors import PinyinError, SettingError
+from wenmai.core.errors import CorpusError, PinyinError, SettingError
 from wenmai.inference.pinyin_labelling import build
 from wenmai.inference.pinyin_letters_model import PinyinLettersModel
 from wenmai.inference.pinyin_model import PinyinModel
@@ -154,6 +154,10 @@ class TestConverters:
         with pytest.raises(SettingError, match="n_best=0"):
             make().convert(["wo"], n_best=0)
 
+    def test_what_is_no_text_is_refused(self, make):
+        with pytest.raises(CorpusError, match="texts from Python are strings; one is NoneType"):
+            make().convert(["wo", None])
+
     def test_a_stored_model_converts_alike(self, make, tmp_path):
         model = make()
         model.save(tmp_path)
@@ -269,6 +273,8 @@ def test_readings_are_chosen_among_those_of_the_character():
     assert found[1:] == [[], ["da2"]]
     with pytest.raises(SettingError, match="reversed_share"):
         syllables(readings=False).annotate(["银行"])
+    with pytest.raises(CorpusError, match="texts from Python are strings; one is NoneType"):
+        syllables().annotate(["银行", None])
 
 
 def test_a_word_of_another_language_is_one_part():

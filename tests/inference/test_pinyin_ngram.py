@@ -283,6 +283,8 @@ def test_fuzzy_sounds_are_taken_for_each_other(model):
 def test_wrong_calls_are_refused(model):
     with pytest.raises(SettingError, match="takes a list"):
         model.convert("woaini")
+    with pytest.raises(CorpusError, match="texts from Python are strings; one is NoneType"):
+        model.convert(["wo", None])
     with pytest.raises(SettingError, match="n_best=0"):
         model.convert(["wo"], n_best=0)
 

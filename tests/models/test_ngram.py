@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import wenmai
-from wenmai.core.errors import FormatError, SettingError
+from wenmai.core.errors import CorpusError, FormatError, SettingError
 from wenmai.formats.arpa import write_arpa
 from wenmai.inference.ngram_model import _Vocabulary
 from wenmai.models.ngram import Ngram, NgramConfig
@@ -89,6 +89,10 @@ def test_lines_stand_for_themselves(model):
         list(model.score(["the cat"], context="carried"))
     with pytest.raises(SettingError, match="score takes a list; put a single one in brackets"):
         list(model.score("the cat"))
+    with pytest.raises(CorpusError, match="texts from Python are strings; one is NoneType"):
+        list(model.score(["the cat", None]))
+    with pytest.raises(SettingError, match="next takes one text, not a list; call it for each text"):
+        model.next(["the cat"])
 
 
 # --- next words, and writing on ---------------------------------------------------------------------------------------

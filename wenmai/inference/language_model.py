@@ -26,7 +26,7 @@ from wenmai.inference.embedding import (
 from wenmai.inference.generation import Generated, GenerationConfig, generate, note_cut, stream
 from wenmai.inference.layers import Layers
 from wenmai.inference.network_generation import NetworkGenerator, Pieces
-from wenmai.inference.options import require_positive
+from wenmai.inference.options import require_one_text, require_positive
 from wenmai.inference.reading import READ, Ids, Scores, StreamScorer, log_probs_within, read_on
 from wenmai.inference.scored import sentence_score
 from wenmai.measures.language import SentenceScore
@@ -331,8 +331,9 @@ class LanguageModel(Network):
             topn: How many.
 
         Raises:
-            SettingError: if ``topn`` is below 1.
+            SettingError: if ``text`` is none, or ``topn`` is below 1.
         """
+        require_one_text("next", text)
         require_positive("topn", topn)
         generator = NetworkGenerator(self.module)
         tokens = [self.tokenizer.eos_id, *self.vocabulary.encode(text)]

@@ -19,7 +19,7 @@ from wenmai.inference.embedding import InContext, Pooling, Rows, StateBatch, emb
 from wenmai.inference.embedding_config import EmbeddingConfig
 from wenmai.inference.framing import Framer, covering, joined, portions
 from wenmai.inference.layers import Layers
-from wenmai.inference.options import require_positive
+from wenmai.inference.options import require_one_text, require_positive
 from wenmai.inference.pseudo import mask_probabilities, pseudo_log_probs, require_predictions
 from wenmai.inference.scored import sentence_score
 from wenmai.measures.language import SentenceScore
@@ -166,8 +166,7 @@ class MaskedModel(Network):
         """
         require_positive("topn", topn)
         require_predictions(self.module)
-        if not isinstance(text, str):
-            raise SettingError(f"fill takes one text, not a {type(text).__name__}; call it for each text")
+        require_one_text("fill", text)
         mask, spelled = self._mask_id, self.tokenizer.token(self._mask_id)
         ids = self.tokenizer.encode_masked(text.replace(_MASK, spelled)).ids
         places = [place for place, number in enumerate(ids) if number == mask]

@@ -13,10 +13,11 @@ import numpy.typing as npt
 from wenmai.core.errors import SettingError, require_list
 from wenmai.core.registry import needing_neural
 from wenmai.core.showing import Shown
-from wenmai.inference.options import require_positive
+from wenmai.inference.options import require_one_text, require_positive
 from wenmai.kernels.ngram_lookup import BEGIN, END, ROOT, UNKNOWN
 from wenmai.measures.language import SentenceScore
 from wenmai.models.ngram import Ngram
+from wenmai.text.encodable import require_text
 from wenmai.text.normalise import normaliser
 from wenmai.text.segment import LINE_END, segmenter
 from wenmai.training.passes import available_cores
@@ -200,8 +201,9 @@ class NgramModel(Shown):
             topn: How many at most; impossible words are left out.
 
         Raises:
-            SettingError: if ``topn`` is below 1.
+            SettingError: if ``text`` is none, or ``topn`` is below 1.
         """
+        require_one_text("next", text)
         require_positive("topn", topn)
         state = self.model.begin()
         self.model.advance(state, self.number([text.rpartition("\n")[2]])[0][:-1])
@@ -309,6 +311,7 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
     batch: list[str] = []
     size = 0
     for text in texts:
+        require_text(text)
         batch.append(text)
         size += len(text) + 1
         if size >= _BATCH_CHARACTERS:

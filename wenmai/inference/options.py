@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 from wenmai.core.errors import SettingError, nearest_name
 
-__all__ = ["Options", "require_positive", "require_repetition_penalty", "require_sampling"]
+__all__ = ["Options", "require_one_text", "require_positive", "require_repetition_penalty", "require_sampling"]
 
 _HOTTEST = 1000  # nearly equal chances for all tokens
 _SEEDS = 2**64
@@ -35,6 +35,12 @@ class Options:
             if name not in known:
                 raise SettingError(f"there is no option {name!r} of {cls.work}{nearest_name(name, known)}")
         return cls(**options)
+
+
+def require_one_text(verb: str, text: object) -> None:
+    """Raises SettingError for what is no text, such as a list of them, where a verb takes one."""
+    if not isinstance(text, str):
+        raise SettingError(f"{verb} takes one text, not a {type(text).__name__}; call it for each text")
 
 
 def require_positive(name: str, value: int) -> None:

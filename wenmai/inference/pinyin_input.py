@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from wenmai.inference.pinyin_lattice import Graph, Literal
 from wenmai.inference.pinyin_typing import score_of_letters, typed_edges
 from wenmai.models.pinyin_ngram import ERHUA, Lexicon
+from wenmai.text.encodable import require_text
 from wenmai.text.pinyin.letters import edges_of, normal_letters, typed_places, without_breaks
 from wenmai.text.pinyin.syllables import TONELESS, split_tone
 
@@ -55,7 +56,11 @@ def read_typed(text: str, lexicon: Lexicon, typing: Typing) -> Graph:
         text: The input.
         lexicon: The words, for its inventory.
         typing: How it is read.
+
+    Raises:
+        CorpusError: if the input is no text.
     """
+    require_text(text)
     letters = normal_letters(text)
     places, spaced = typed_places(text, letters), _is_single_syllables(letters)
     if typing.incomplete:

@@ -17,6 +17,7 @@ from wenmai.inference.conversion import Candidate
 from wenmai.inference.pinyin_labelling import LabellingModel
 from wenmai.inference.pinyin_numbers import BLANK
 from wenmai.inference.pinyin_typing import score_of_letters, typed_edges
+from wenmai.text.encodable import require_text
 from wenmai.text.pinyin.letters import Edge, completions, is_break, normal_letters, typed_places, without_breaks
 from wenmai.text.pinyin.syllables import without_tone
 
@@ -159,6 +160,7 @@ class PinyinLettersModel(LabellingModel):
 
     def _read(self, text: str, toned: bool | None) -> Iterator[_Letters]:
         """Yields an input in parts that are not too long for the network, none if there is nothing in it."""
+        require_text(text)
         letters = normal_letters(text)
         places, start = typed_places(text, letters), 0
         for portion in self._portions(letters):

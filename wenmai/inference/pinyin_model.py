@@ -19,6 +19,7 @@ from wenmai.inference.pinyin_ways import Options, Way, likeliest, likeliest_with
 from wenmai.inference.user_words import UserWord, word_reading
 from wenmai.nn.attention import watch_attention
 from wenmai.nn.labelling import Labeller
+from wenmai.text.encodable import require_text
 from wenmai.text.pinyin.letters import fuzzy_pairs, normal_letters, typed_places
 from wenmai.text.pinyin.readings import readings_of
 from wenmai.text.pinyin.syllables import split_tone, without_tone
@@ -392,6 +393,8 @@ class PinyinModel(LabellingModel):
         if not self.annotates:
             raise SettingError("this run has not learned readings; train one with reversed_share=0.1")
         lines = list(texts)
+        for text in lines:
+            require_text(text)
         found = [readings_of(text) for text in lines]
         ways = [
             Way(

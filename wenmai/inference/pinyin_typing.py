@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from wenmai.core.errors import PinyinError
 from wenmai.inference.pinyin_numbers import Numbers
+from wenmai.text.encodable import require_text
 from wenmai.text.pinyin.letters import (
     INITIALS,
     Edge,
@@ -95,7 +96,11 @@ class Cutter:
             most: How many ways to cut it, the most likely first.
             fuzzy: Pairs of sounds that may be meant by each other, of ``FUZZY_PAIRS``.
             placed: Whether it is wanted where the parts begin.
+
+        Raises:
+            CorpusError: if it is no text.
         """
+        require_text(text)
         plain = None if fuzzy or placed else _plain(text)
         if plain is not None:
             ways = [Reading(0.0, plain)]
