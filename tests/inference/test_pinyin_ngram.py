@@ -300,6 +300,10 @@ def test_a_word_of_the_user_wins(model):
     model.add_word("翁同龢", "weng tong he")
     assert best(model, "weng1tong2he2") == "翁同龢"
     assert [*model.user_words] == ["文脉", "翁同龢"]
+    for reading in (None, "ying ge er", "ying1 ge1 r5"):
+        model.add_word("莺歌儿", reading)
+        assert [best(model, typed) for typed in ("yinggeer", "yingger", "ying1ge1r", "ying1ger1")] == ["莺歌儿"] * 4
+        model.forget_word("莺歌儿")
     model.forget_word("文脉")
     model.forget_word("无")
     assert best(model, "wenmai") != "文脉"

@@ -20,7 +20,7 @@ from wenmai.inference.user_words import word_reading
 from wenmai.kernels.pinyin_words import MAX_SYLLABLES
 from wenmai.models.folder import CONFIG, read_config, read_settings, write_config
 from wenmai.models.ngram import Ngram
-from wenmai.models.pinyin_ngram import INVENTORY, Lexicon, PinyinNgramConfig, Reading, weighed_readings
+from wenmai.models.pinyin_ngram import ERHUA, INVENTORY, Lexicon, PinyinNgramConfig, Reading, weighed_readings
 from wenmai.text.normalise import normaliser
 from wenmai.text.pinyin.letters import fuzzy_pairs, normal_letters, typed_places
 from wenmai.text.segment import segmenter
@@ -47,6 +47,14 @@ class CharacterScores(NamedTuple):
 
     scores: npt.NDArray[np.float32]
     weight: float = 1.0
+
+
+def _with_erhua(reading: Reading) -> list[Reading]:
+    """The word as it is typed with erhua, if 儿 stands behind another character of it."""
+    pairs = [*zip(reading.word, reading.syllables, strict=True)]
+    joined = [place > 0 and pair == ("儿", "er") for place, pair in enumerate(pairs)]
+    syllables = [ERHUA if erhua else syllable for erhua, (_, syllable) in zip(joined, pairs, strict=True)]
+    return [reading._replace(syllables=(*syllables,))] if any(joined) else []
 
 
 class PinyinNgramModel(Shown):
@@ -230,7 +238,7 @@ class PinyinNgramModel(Shown):
     @cached_property
     def _user_words(self) -> Words | None:
         """The words of the user as the lattice reads them, made when it does."""
-        readings = [one for word in self._user.values() for one in word]
+        readings = [one for word in self._user.values() for reading in word for one in (reading, *_with_erhua(reading))]
         return Words(Lexicon.of(self.lexicon.inventory, readings), self.characters, self.words) if readings else None
 
     # --- files ----------------------------------------------------------------------------------------------------
