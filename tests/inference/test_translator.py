@@ -240,6 +240,7 @@ def test_lengths_are_limited(translator, options):
     assert min(lengths(min_length=6, max_length=9)) >= 6
     sources = [len(text.split()) + 1 for text in SOURCES]  # the end is a token
     assert all(one <= 2 * size for one, size in zip(lengths(max_ratio=2.0), sources, strict=True))
+    assert lengths(max_ratio=1e308) == lengths(max_ratio=1000.0)
 
 
 def test_the_fewest_tokens_count_more_than_what_the_source_would_allow():

@@ -12,6 +12,7 @@ from wenmai.inference.options import Options, require_positive, require_repetiti
 __all__ = ["DrawConfig", "SearchConfig"]
 
 _EXTRA_LENGTH = 50  # tokens by which a translation may be longer than its source (Vaswani et al. 2017, section 6.1)
+_ANY = 2.0**31  # tokens: more than any model writes
 _STRONGEST = 20  # penalty: a length to a higher power may be no number any more
 
 
@@ -78,7 +79,9 @@ class SearchConfig(Options):
 
     def longest(self, source: int) -> int:
         """Returns how many tokens the translation of a source of so many tokens, EOS included, has at most."""
-        ratio = None if self.max_ratio is None else max(self.min_length + 1, math.floor(self.max_ratio * source))
+        ratio = (
+            None if self.max_ratio is None else max(self.min_length + 1, math.floor(min(self.max_ratio * source, _ANY)))
+        )
         given = [limit for limit in (self.max_length, ratio) if limit is not None]
         return min(given) if given else max(self.min_length + 1, source + _EXTRA_LENGTH)
 
