@@ -317,6 +317,13 @@ def test_a_word_of_the_user_wins(model):
         model.add_word("文" * 17)
 
 
+def test_characters_that_the_model_does_not_know_are_told_apart(model):
+    for word in ("翀祎", "翀怡", "冲祎"):
+        assert not {*word} & {*"".join(TEXT)}
+        model.add_word(word, "chong yi")
+    assert {one.text for one in model.convert(["chongyi"], n_best=3)[0]} == {"翀祎", "翀怡", "冲祎"}
+
+
 # --- other models ---------------------------------------------------------------------------------------------------
 
 
@@ -335,10 +342,12 @@ def test_scores_of_another_model_are_added(model):
 def test_a_model_of_words_converts(tmp_path):
     ngrams = wenmai.train("ngram", ["我 爱 北京", "你 爱 北京", "背景 好"], out=tmp_path / "run", order=2).model.model
     readings = [("我", "wo"), ("你", "ni"), ("爱", "ai"), ("北京", "bei jing"), ("背景", "bei jing"), ("好", "hao")]
+    readings += [("他", "ta"), ("她", "ta")]
     model = PinyinNgramModel.of_ngram(
         ngrams, [Reading(word, (*spelt.split(),), (1,) * len(word), 0.0) for word, spelt in readings]
     )
     assert [best(model, typed) for typed in ("woaibeijing", "beijinghao")] == ["我爱北京", "背景好"]
+    assert {one.text for one in model.convert(["taaibeijing"], n_best=2)[0]} == {"他爱北京", "她爱北京"}
     (tmp_path / "saved").mkdir()
     model.save(tmp_path / "saved")
     assert best(PinyinNgramModel.load(tmp_path / "saved"), "woaibeijing") == "我爱北京"

@@ -85,7 +85,7 @@ class Lattice:
             (self.spelt[fixed:], self.word[fixed:]),
         ):
             ends = np.cumsum([0, *map(len, spelt)])
-            entries += [np.array([*itertools.chain(*spelt)], np.uint32), ends.astype(np.uint32)]
+            entries += [np.array([*itertools.chain(*spelt)], np.uint32)] * 2 + [ends.astype(np.uint32)]
             entries += [np.array(word, np.uint32)]
         for array in entries:
             array.flags.writeable = False  # as those of models are

@@ -221,6 +221,7 @@ class Lattice:
         self._fixed = len(words[0].lexicon)
         self._texts: list[str] = []
         more_tokens: list[int] = []
+        more_codes: list[int] = []
         more_bounds, more_numbers = [0], []
         edges, count, offset = np.empty(256, EDGE), 0, 0
         incomplete = np.count_nonzero(graph.steps["high"] - graph.steps["low"] > 1)
@@ -233,6 +234,7 @@ class Lattice:
             edges, count = match_words(*trie, graph.steps, graph.bounds, offset, *how, 0, edges, count)
             if offset:
                 more_tokens += one.tokens.tolist()
+                more_codes += one.lexicon.codes.tolist()
                 more_bounds += (len(more_tokens) - one.tokens.size + lexicon.bounds[1:]).tolist()
                 more_numbers += one.numbers.tolist()
                 self._texts += lexicon.lines().splitlines()
@@ -249,6 +251,7 @@ class Lattice:
                 break
         for literal, (tokens, number) in zip(literals, spelt, strict=True):
             more_tokens += tokens
+            more_codes += [*map(ord, literal.text), END][: len(tokens)]
             more_bounds.append(len(more_tokens))
             more_numbers.append(number)
             self._texts.append(literal.text)
@@ -259,7 +262,7 @@ class Lattice:
         self.counts = np.zeros(self.places, np.int64)
         self.hypotheses[0, 0] = (0.0, 0, *begin, 0, 0, 0, 0)
         self.counts[0] = 1
-        more = [np.array(values, np.uint32) for values in (more_tokens, more_bounds, more_numbers)]
+        more = [np.array(values, np.uint32) for values in (more_tokens, more_codes, more_bounds, more_numbers)]
         for array in more:
             array.flags.writeable = False
         first = words[0]
@@ -268,6 +271,7 @@ class Lattice:
             self.edges,
             self._bounds,
             first.tokens,
+            first.lexicon.codes,
             first.lexicon.bounds,
             first.numbers,
             *more,

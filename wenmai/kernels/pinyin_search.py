@@ -104,9 +104,11 @@ def search_lattice(
     edges,
     bounds,
     tokens,
+    codes,
     token_bounds,
     word_of_entry,
     more_tokens,
+    more_codes,
     more_bounds,
     more_words,
     start,
@@ -128,10 +130,12 @@ def search_lattice(
         word_weight: μ_w.
         edges: Records of ``EDGE``, by the places where they end.
         bounds: int64 [places + 1].
-        tokens: uint32, the characters of the words.
+        tokens: uint32, the characters of the words, by their numbers in the model of characters.
+        codes: uint32, the same characters by numbers that tell those apart which the model does not know.
         token_bounds: uint32 [words + 1].
         word_of_entry: uint32 [words], numbers in the model of words.
-        more_tokens: Of the words beyond, as the three before.
+        more_tokens: Of the words beyond, as the four before.
+        more_codes: See ``codes``.
         more_bounds: uint32 [words beyond + 1].
         more_words: uint32 [words beyond].
         start: The first place that is filled; those before are as they were.
@@ -233,13 +237,11 @@ def search_lattice(
                 edge = edges[taken[one]]
                 entry = np.int64(edge.entry)
                 if entry < fixed:
-                    text, head, end = tokens, np.int64(token_bounds[entry]), np.int64(token_bounds[entry + 1])
+                    text, shown = tokens, codes
+                    head, end = np.int64(token_bounds[entry]), np.int64(token_bounds[entry + 1])
                 else:
-                    text, head, end = (
-                        more_tokens,
-                        np.int64(more_bounds[entry - fixed]),
-                        np.int64(more_bounds[entry - fixed + 1]),
-                    )
+                    text, shown = more_tokens, more_codes
+                    head, end = np.int64(more_bounds[entry - fixed]), np.int64(more_bounds[entry - fixed + 1])
                 slot, other = slot_of[one], other_slot[one]
                 for back in range(backs):
                     score = hypotheses[begin, back].score + edge.score
@@ -249,10 +251,10 @@ def search_lattice(
                     score += log_probs[node, slot] + other_log_probs[other_node, other]
                     if score < limit:
                         continue
-                    state, seen = np.int64(after[node, slot]), _mixed(hypotheses[begin, back].text, text[head])
+                    state, seen = np.int64(after[node, slot]), _mixed(hypotheses[begin, back].text, shown[head])
                     for place_of_token in range(head + 1, end):
                         token = text[place_of_token]
-                        seen = _mixed(seen, token)
+                        seen = _mixed(seen, shown[place_of_token])
                         if character_weight != 0 and score >= limit:
                             state, log_prob = _score(characters, character_leaves, order, state, token)
                             if state == DAMAGED:
@@ -287,8 +289,8 @@ def search_lattice(
 
 
 @njit(**COMPILE)
-def _mixed(seen, token):
-    seen = (seen ^ np.uint64(token)) * _PRIME
+def _mixed(seen, code):
+    seen = (seen ^ np.uint64(code)) * _PRIME
     return seen ^ (seen >> np.uint64(31))
 
 
