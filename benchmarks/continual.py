@@ -89,7 +89,8 @@ def _tiny(bench: Bench) -> tuple[Path, ...]:
 def tables(_: Section, result: Result) -> Iterator[str]:
     """The loss of the first task after each stage, fine-tuning, and the commands."""
     for language, rows in result.rows.where(part="stages").by("language").items():
-        several = Rows(row for row in rows if len(row["tasks"]) > 1)
+        first = rows[0]["tasks"][0]
+        several = Rows(row for row in rows if len(row["tasks"]) > 1 and row["tasks"][0] == first)
         most = max((len(row["by_stage"]) for row in several), default=0)
         title = f"{LANGUAGES[language]}: loss of the first task after stage"
         cells: list[dict[str, Any]] = []
