@@ -299,3 +299,7 @@ def test_labels_have_names_also_where_the_config_has_none(tokenizer, tmp_path, c
     change(folder, label2id={"d": 3, "b": 1, "c": 2, "a": 0})
     assert read_huggingface(folder).module.config.labels == ("a", "b", "c", "d")
     assert "problem_type=multi_label_classification is not kept" in caplog.text
+    caplog.clear()
+    change(folder, problem_type="regression")  # which a task has
+    read_huggingface(folder)
+    assert not caplog.text

@@ -165,7 +165,7 @@ def _heads(path: Path, content: Mapping[str, Any], form: Form, places: Mapping[s
     lacking = [name for name in named for head, end in SUFFIXES.items() if name.endswith(end) and head not in found]
     if lacking:
         _log.warning("%s: names %s, but the folder has no such head; only the encoder is read", path, lacking[0])
-    if content.get("problem_type") not in (None, "single_label_classification"):
+    if content.get("problem_type") not in (None, "single_label_classification", "regression"):
         _log.warning("%s: problem_type=%s is not kept; the logits are the same", path, content["problem_type"])
     return tuple(found)
 
