@@ -30,17 +30,23 @@ def tokens_at_once(device: torch.device) -> int:
     return _BATCH_TOKENS.get(device.type, _BATCH_TOKENS["cuda"])
 
 
-def portions(texts: Iterable[str], most: int) -> Iterator[list[str]]:
-    """Yields texts in groups of so many at most, of long ones fewer, whose states in all layers have room in memory."""
+def portions(texts: Iterable[str], most: int, *, characters: int = _CHARACTERS) -> Iterator[list[str]]:
+    """Yields texts in groups of so many at most, of long ones fewer, so that what is computed of them has room.
+
+    Args:
+        texts: The texts.
+        most: Texts of a group.
+        characters: With so many a group ends; by default the states of their tokens in all layers have room in memory.
+    """
     found: list[str] = []
-    room = _CHARACTERS
+    room = characters
     for text in texts:
         require_text(text)
         found.append(text)
         room -= len(text)
         if len(found) == most or room <= 0:
             yield found
-            found, room = [], _CHARACTERS
+            found, room = [], characters
     if found:
         yield found
 

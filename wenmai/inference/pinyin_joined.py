@@ -7,6 +7,7 @@ The n-grams' own weights are their settings; λ is tuned on sentences that neith
 
 from collections.abc import Collection, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from wenmai.core.errors import SettingError, require_list
 from wenmai.inference.conversion import Candidate
+from wenmai.inference.framing import portions
 from wenmai.inference.pinyin_model import PinyinModel
 from wenmai.inference.pinyin_ngram import CharacterScores, PinyinNgramModel
 from wenmai.inference.pinyin_numbers import UNKNOWN
@@ -29,7 +31,7 @@ __all__ = ["WEIGHTS", "JoinedConverter"]
 WEIGHTS = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 3.0)
 """The weights that :meth:`JoinedConverter.tune` tries."""
 
-_AT_ONCE = 64  # texts whose scores of all characters are in memory
+_AT_ONCE, _LETTERS = 64, 1 << 12  # texts, and about how many letters, whose scores of all characters are in memory
 
 
 class JoinedConverter:
@@ -73,8 +75,7 @@ class JoinedConverter:
         require_list(texts, "convert")
         fuzzy = fuzzy_pairs(fuzzy)
         found: list[list[Candidate]] = []
-        for begin in range(0, len(texts), _AT_ONCE):
-            portion = texts[begin : begin + _AT_ONCE]
+        for portion in portions(texts, _AT_ONCE, characters=_LETTERS):
             scores = self.network.place_scores(portion, toned=toned, context=context, fuzzy=fuzzy)
             found += self._rescored(
                 portion, scores, self.weight, n_best=n_best, toned=toned, context=context, fuzzy=fuzzy
@@ -136,8 +137,9 @@ class JoinedConverter:
                 f"texts: {len(texts)}, references: {len(references)}; expected one reference for each text"
             )
         distances = dict.fromkeys(weights, 0)
-        for begin in range(0, len(texts), _AT_ONCE):
-            portion, right = (given[begin : begin + _AT_ONCE] for given in (texts, references))
+        meant = iter(references)
+        for portion in portions(texts, _AT_ONCE, characters=_LETTERS):
+            right = [*islice(meant, len(portion))]
             scores = self.network.place_scores(portion)
             for weight in weights:
                 found = self._rescored(portion, scores, weight)
