@@ -109,7 +109,7 @@ def test_a_batch_is_the_same_whenever_it_is_made(tmp_path):
 
 
 def test_later_passes_are_other_ones(tmp_path):
-    job = begin(tmp_path, "ernie", tasks=("characters",), epochs=3)
+    job = begin(tmp_path, "ernie", tasks=("phrases",), epochs=3)
     rows = [job._batch(batch)[0].tokens.flatten().tolist() for epoch in range(3) for batch in job.plan(epoch)]
     assert len({tuple(row) for row in rows}) == len(rows)
 
@@ -250,7 +250,7 @@ def test_a_task_without_a_batch_is_named(tmp_path):
 def test_a_text_of_another_language_than_the_vocabulary_is_told(tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abc"]))
     chosen = {"file": str(tmp_path / "vocab.txt"), "kind": "bpe", "vocab_size": 8000, "min_count": None}
-    job = begin(tmp_path, system="ernie", text="我们在北京学\n" * 40, **chosen, tasks="characters")
+    job = begin(tmp_path, system="ernie", text="我们在北京学\n" * 40, **chosen, tasks="phrases")
     assert "the vocabulary lacks 100% of the pieces" in job.warnings()[0]
 
 
@@ -267,8 +267,7 @@ def test_a_run_that_keeps_capital_letters_goes_on_without_guessing_them():
 
 def test_a_task_of_another_package_is_found(tmp_path, monkeypatch):
     (tmp_path / "other_tasks.py").write_text(
-        "from wenmai.data.pretraining.knowledge import Characters\n\n\n"
-        "class Letters(Characters):\n    name = 'letters'\n"
+        "from wenmai.data.pretraining.knowledge import Phrases\n\n\nclass Letters(Phrases):\n    name = 'letters'\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     points = [
