@@ -17,7 +17,7 @@ __all__ = [
     "parse_lines",
 ]
 
-_MADE_OF = "ngram_lookup.py 3b2ce1eb3d55"
+_MADE_OF = "ngram_lookup.py 7025c13e28e5"
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 NOT_A_NUMBER, MISPLACED, UNKNOWN_WORD, POSITIVE, TOO_LARGE = 1, 2, 3, 4, 5  # what may be wrong with a line
 MOST_BACKOFF = 99.0  # to base 10; as far from 1 as the least probability that files write

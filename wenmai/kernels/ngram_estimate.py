@@ -21,7 +21,7 @@ __all__ = [
     "raw_counts",
 ]
 
-_MADE_OF = "ngrams.py b9d5adb53be8"
+_MADE_OF = "ngrams.py d4ecb2a5a136"
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 
 

@@ -34,7 +34,7 @@ __all__ = [
     "word_slots",
 ]
 
-_MADE_OF = "ngrams.py b9d5adb53be8, simd.py 0a572d10aeed"
+_MADE_OF = "ngrams.py d4ecb2a5a136, simd.py 0a572d10aeed"
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 
 LEAF = np.dtype([("word", "<u4"), ("log_prob", "<f4"), ("suffix", "<u4")])

@@ -13,7 +13,7 @@ from wenmai.kernels.ngrams import hashed_word
 
 __all__ = ["distinct_words", "fill_rows", "find_contexts"]
 
-_MADE_OF = "ngram_lookup.py 3b2ce1eb3d55, ngrams.py b9d5adb53be8"
+_MADE_OF = "ngram_lookup.py 7025c13e28e5, ngrams.py d4ecb2a5a136"
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 _SCANNED = 6  # listed words for each wanted one; where there are more, the wanted ones are looked up
 

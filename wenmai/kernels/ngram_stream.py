@@ -25,7 +25,7 @@ __all__ = [
     "sum_contexts",
 ]
 
-_MADE_OF = "ngram_estimate.py fb85a898978f, ngram_lookup.py 3b2ce1eb3d55, ngrams.py b9d5adb53be8"
+_MADE_OF = "ngram_estimate.py 3fb2e08feca7, ngram_lookup.py 7025c13e28e5, ngrams.py d4ecb2a5a136"
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 
 SUMS = np.dtype([("place", "<u4"), ("slot", "<u4"), ("total", "<f8"), ("left", "<f8")])  # of an n-gram's context
@@ -163,7 +163,8 @@ def sum_contexts(ngrams, discounts, added, predictable, slot, placed, words, fol
             keys[place] = hashed_word(ngrams[begin + place, order - 1])
             turns[place] = place
         if size > _FEW:
-            turns[:size] = np.argsort(keys[:size])
+            for place, turn in enumerate(np.argsort(keys[:size])):
+                turns[place] = turn
         else:
             for place in range(1, size):
                 turn, key = turns[place], keys[turns[place]]

@@ -94,7 +94,8 @@ def sort_places(text, order, vocabulary, places, spare):
         places[following[word]] = place
         following[word] += 1
     for _ in range(order - 1):
-        following[:] = bounds[:-1]
+        for word in range(vocabulary):
+            following[word] = bounds[word]
         for entry in range(bounds[_BEGIN], bounds[_BEGIN + 1]):
             spare[entry] = places[entry]
         for entry in range(text.shape[0]):

@@ -18,7 +18,7 @@ from wenmai.kernels.ngram_rows import distinct_words, fill_rows, find_contexts
 
 __all__ = ["HYPOTHESIS", "close_paths", "search_lattice", "trace_paths"]
 
-_MADE_OF = "ngram_lookup.py 3b2ce1eb3d55, ngram_rows.py 80befd61a1ea"
+_MADE_OF = "ngram_lookup.py 7025c13e28e5, ngram_rows.py 1a0d71cd0959"
 COMPILE = {"nogil": True, "cache": True, "error_model": "numpy", "boundscheck": False}
 
 HYPOTHESIS = np.dtype(

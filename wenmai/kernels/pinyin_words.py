@@ -53,7 +53,8 @@ def _wrong_tones(typed, known, syllables):
 @njit(**COMPILE)
 def _grown(array):
     larger = np.empty(2 * array.shape[0], array.dtype)
-    larger[: array.shape[0]] = array
+    for place in range(array.shape[0]):  # a slice takes a second to compile, as its sizes would be checked
+        larger[place] = array[place]
     return larger
 
 

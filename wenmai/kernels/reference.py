@@ -84,8 +84,8 @@ def _best_labels(hidden, outputs, loss, threshold, table, found):
                     count = _keep(scores, ids, count, k, _log(chances[label]), label)
         _sort(scores, ids, count)
         found.counts[text] = count
-        found.ids[text, :count] = ids[:count]
-        found.scores[text, :count] = scores[:count]
+        for place in range(count):
+            found.ids[text, place], found.scores[text, place] = ids[place], scores[place]
 
 
 @njit(**COMPILE)
