@@ -79,7 +79,7 @@ def match_words(
 
     Args:
         first: uint32 [nodes + 1].
-        syllables: uint16 [nodes], the last syllable of each node.
+        syllables: uint32 [nodes], the last syllable of each node.
         entries: uint32 [nodes + 1].
         weights: float32 [words], what a word adds to the score.
         tones: uint64 [words], four bits a syllable, the first syllable lowest.

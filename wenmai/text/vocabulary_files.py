@@ -244,7 +244,7 @@ def _require_kind(vocabulary: str | Path, settings: Mapping[str, Any], usual: st
         return
     raise FormatError(
         f"{vocabulary}: is cut by {kind}Tokenizer otherwise than by {usual}'s, says the {beside} beside it; expected a "
-        "tokenizer.json, which transformers writes"
+        "tokenizer.json, which transformers writes for most"
     )
 
 

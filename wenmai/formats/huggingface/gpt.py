@@ -141,8 +141,10 @@ def _read(folder: Path, content: Mapping[str, Any]) -> Pretrained:
         )
     if begin != tokenizer.eos_id and tokenizer.cls_id not in (None, tokenizer.eos_id):
         first, last = tokenizer.token(tokenizer.cls_id), tokenizer.token(tokenizer.eos_id)
-        what = "its tokenizer puts %s before a text and %s behind it; here %s stands on both sides, so scores differ"
-        _log.warning(f"%s: {what}", folder, first, last, last)
+        _log.warning(
+            "%s: its tokenizer puts %s before a text and %s behind it; here %s stands on both sides, so scores differ",
+            *(folder, first, last, last),
+        )
     from wenmai.models.gpt import Gpt
     from wenmai.nn.blank import blank
 
