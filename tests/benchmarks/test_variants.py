@@ -98,6 +98,9 @@ def stages(variant: str, seed: int, losses: list[float | None]) -> dict[str, Any
 def test_what_is_forgotten_is_the_loss_of_the_first_task_in_the_end() -> None:
     rows = [stages("continual", 1, [5.0, 4.0]), stages("sequential", 1, [4.5, 6.0]), stages("all at once", 1, [4.25])]
     rows += [stages("masking alone", 1, [4.0]), stages("without reordering", 2, [None, 4.0])]
+    rows += [
+        stages("without phrases", 1, [None]) | {"tasks": ["reordering", "distance"]}
+    ]  # whose first task is another
     rows += [tuned("continual", 1, "ocnli", 0.6), tuned("masking alone", 1, "ocnli", 0.625)]
     rows += [tuned("without reordering", 1, "ocnli", 0.575)]
     results = {"continual": Result(HEAD | {"rows": rows})}
@@ -109,6 +112,7 @@ def test_what_is_forgotten_is_the_loss_of_the_first_task_in_the_end() -> None:
     assert "| Chinese: loss of the first task after stage | 1 | 2 | in the end |" in text
     assert "| sequential | 4.500 | 6.000 | 6.000 |\n| all at once | 4.250 | - | 4.250 |" in text
     assert "| without reordering | - | 4.000 | 4.000 |" in text
+    assert "| without phrases | -" not in text
     assert "| Chinese, minus masking alone | OCNLI | mean |\n| --- | --: | --: |\n| continual | -0.0250 |" in text
     assert "| Chinese, minus continual | OCNLI | mean |\n| --- | --: | --: |\n| without reordering | -0.0250 |" in text
     assert "| continual-1 | Chinese | continual | 1,000 | 60 | reordering 0.750 |" in text
