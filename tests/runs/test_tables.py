@@ -49,6 +49,12 @@ def test_what_no_system_has_a_value_for_has_its_column(comparison):
     assert all(row.split(" | ")[4] == "-" for row in rows)
 
 
+def test_what_rounds_to_zero_has_no_sign(comparison):
+    comparison.systems[0].measures[0] = Measure(name="ws353_all", kind="similarity", value=-0.0001, low=-0.1, high=-0.0)
+    assert "| -0.000 [" not in comparison.to_markdown()
+    assert " 0.000 [-0.100, 0.000] " in comparison.to_markdown()
+
+
 def test_latex_is_a_tabular_of_booktabs(comparison):
     lines = comparison.to_latex().splitlines()
     assert lines[0] == r"\begin{tabular}{lrrrrr}"

@@ -132,8 +132,8 @@ class PairedResult:
 
     def __str__(self) -> str:
         def shown(name: str, result: PairedDifference) -> str:
-            interval = f"[{result.low:+.2f}, {result.high:+.2f}]"
-            return f"{name} {result.difference:+.2f} {interval}, p = {result.p_value:.4f}"
+            interval = f"[{result.low:+z.2f}, {result.high:+z.2f}]"
+            return f"{name} {result.difference:+z.2f} {interval}, p = {result.p_value:.4f}"
 
         return f"{shown('BLEU', self.bleu)}; {shown('chrF2', self.chrf)}; {self.sentences} sentences ({self.signature})"
 

@@ -7,7 +7,7 @@ __all__ = ["decimal", "duration", "fact_name", "fact_text", "percent", "short_by
 
 def decimal(value: float) -> str:
     """Returns a number with three decimals, from ten on with one."""
-    return f"{value:.{3 if abs(value) < 10 else 1}f}".replace("-", "−")
+    return f"{value:z.{3 if abs(value) < 10 else 1}f}".replace("-", "−")
 
 
 def percent(value: float) -> str:

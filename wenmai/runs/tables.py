@@ -81,10 +81,10 @@ def shown_rows(
 def _cell(measure: "Measure | None", best: bool, bold: str, interval: str) -> str:
     if measure is None or measure.value is None:
         return "-"
-    value = bold.format(f"{measure.value:.3f}") if best else f"{measure.value:.3f}"
+    value = bold.format(f"{measure.value:z.3f}") if best else f"{measure.value:z.3f}"
     if measure.low is None or measure.high is None:
         return value
-    return interval.format(value, f"[{measure.low:.3f}, {measure.high:.3f}]")
+    return interval.format(value, f"[{measure.low:z.3f}, {measure.high:z.3f}]")
 
 
 def _best(measures: "Sequence[Measure | None]") -> float | None:

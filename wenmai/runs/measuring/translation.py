@@ -69,7 +69,7 @@ class TranslationEvaluation(Evaluation):
         lines = [str(self.result), in_columns(rows)]
         if self.difference is not None:
             lines += [
-                f"{name} {paired.difference:+.2f} against {self.against} [{paired.low:+.2f}, {paired.high:+.2f}], "
+                f"{name} {paired.difference:+z.2f} against {self.against} [{paired.low:+z.2f}, {paired.high:+z.2f}], "
                 f"p = {paired.p_value:.4f}"
                 for name, paired in (("BLEU", self.difference.bleu), ("chrF", self.difference.chrf))
             ]
