@@ -367,6 +367,14 @@ def test_all_entities_of_a_mention_and_the_longest_one_are_drawn(runs, tmp_path)
     assert again._replace(relations=()) == found[0].document._replace(relations=())
 
 
+def test_mentions_that_overlap_are_drawn_as_one_to_the_end_of_the_last(runs, tmp_path):
+    model = wenmai.load(runs / "ssan")
+    vertices = [[{"sent_id": 0, "pos": list(span), "type": "X"}] for span in [(0, 2), (1, 3)]]
+    found = model.extract([{"sents": [["a", "b", "c", "d"]], "vertexSet": vertices}])
+    write_relation_page(tmp_path / "page.html", model, found, run="r")
+    assert '<mark class="e0">a b c<sub>1, 2</sub></mark> d' in (tmp_path / "page.html").read_text()
+
+
 def test_a_genitive_is_no_part_of_a_name():
     document = document_of_text("Kenya's parliament met.\nIt rained in Kenya. Uganda’s did not.", Tagger(), title="t")
     names = [[mention.name for mention in entity.mentions] for entity in document.entities]

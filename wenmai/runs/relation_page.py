@@ -116,8 +116,9 @@ def _marked(words: Sequence[str], mentions: _Mentions) -> str:
     """Returns a sentence whose mentions have the colours and numbers of their entities."""
     drawn: list[tuple[int, int, list[int]]] = []
     for (start, end), numbers in sorted(mentions.items(), key=lambda one: (one[0][0], -one[0][1])):
-        if drawn and start < drawn[-1][1]:
-            drawn[-1][2].extend(one for one in numbers if one not in drawn[-1][2])  # within another one, or overlapping
+        if drawn and start < drawn[-1][1]:  # within another one, or overlapping
+            first, last, others = drawn.pop()
+            drawn.append((first, max(last, end), list(dict.fromkeys([*others, *numbers]))))
         else:
             drawn.append((start, end, [*numbers]))
     parts, place = [], 0
