@@ -152,8 +152,8 @@ def test_answers_are_taken_from_the_nearest_place_or_refused(tmp_path):
             "line 2: has the labels a, b; expected one",
         ),
         ("pair", "a.tsv", "a\tb\tc\td\n", "has 4 columns without usual names"),
-        ("tagging", "a.txt", "a O\nb\n", r"line 2 \('b'\) has 1 columns, others 2"),
-        ("tagging", "a.txt", "just\nwords\n", r"line 1 \('just'\) has 1 columns; expected a token and its tag"),
+        ("tagging", "a.txt", "a O\nb\n", r"line 2 \('b'\) has 1 column, others 2"),
+        ("tagging", "a.txt", "just\nwords\n", r"line 1 \('just'\) has 1 column; expected a token and its tag"),
         ("tagging", "a.txt", "a\tO\n\tO\n", "line 2 .* has an empty token or tag"),
         (
             "tagging",

@@ -47,7 +47,7 @@ NOWHERE = {"text": "z", "answer_start": 0}
         ),
         ("classification", {"train.tsv": TABLE}, {"text_column": "txt"}, "no column is called 'txt'; did you mean"),
         ("pair", {"train.tsv": TABLE}, {}, "no column has a usual name for the first text"),
-        ("classification", {"train.csv": "text,label\na,x\nb\n"}, {}, "line 3 has 1 columns"),
+        ("classification", {"train.csv": "text,label\na,x\nb\n"}, {}, "line 3 has 1 column"),
         (
             "classification",
             {"train.jsonl": '{"text": "a", "label": "x"}\n{"text": "b"}\n'},
@@ -55,7 +55,7 @@ NOWHERE = {"text": "z", "answer_start": 0}
             "line 2: has no 'label'",
         ),
         ("tagging", {"train.jsonl": '{"tokens": ["a", "b"], "tags": ["O"]}\n'}, {}, "line 1: has 2 tokens and 1 tags"),
-        ("tagging", {"train.txt": "a O\nb\nc O\n"}, {}, r"line 2 \('b'\) has 1 columns, others 2"),
+        ("tagging", {"train.txt": "a O\nb\nc O\n"}, {}, r"line 2 \('b'\) has 1 column, others 2"),
         ("span", {"train.json": asked(NOWHERE)}, {}, "the answer 'z' of question q is not at character 0 .* nowhere"),
         ("span", {"train.json": asked(NOWHERE)}, {"bad_answers": "repair"}, "no examples; .* none of its answers"),
         ("span", {"train.json": asked(is_impossible=True)}, {}, "none of the 1 questions has an answer"),

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from wenmai.core.errors import CorpusError, SettingError
+from wenmai.core.quantities import plural
 from wenmai.core.task_names import TaskName
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
 from wenmai.data.lines import beginning, delimiter_of, is_json_lines, numbered_lines, plain_name, read_json, rows_of
@@ -169,8 +170,8 @@ class Reading:
             blank.clear()
             if width and len(row) != width:
                 raise CorpusError(
-                    f"{self.path}: line {number} has {len(row)} columns ({row[0][:40]!r}...), but the first row has "
-                    f"{width}"
+                    f"{self.path}: line {number} has {plural(len(row), 'column')} ({row[0][:40]!r}...), but the first "
+                    f"row has {width}"
                 )
             width = width or len(row)
             yield number, row
@@ -355,13 +356,13 @@ class Reading:
             if len(cells) != width:
                 if width:
                     raise CorpusError(
-                        f"{self.path}: line {number} ({line[:40]!r}) has {len(cells)} columns, others {width}"
+                        f"{self.path}: line {number} ({line[:40]!r}) has {plural(len(cells), 'column')}, others {width}"
                     )
                 width = len(cells)
                 if max(self.config.token_column, self.config.tag_column) > width or (self.labelled and width < 2):
                     raise CorpusError(
-                        f"{self.path}: line {number} ({line[:40]!r}) has {width} columns; expected a token and its tag "
-                        "(token_column, tag_column), separated by a tab or a space"
+                        f"{self.path}: line {number} ({line[:40]!r}) has {plural(width, 'column')}; expected a token "
+                        "and its tag (token_column, tag_column), separated by a tab or a space"
                     )
             token, tag = (
                 cells[self.config.token_column - 1],

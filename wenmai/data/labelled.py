@@ -24,6 +24,7 @@ from typing_extensions import Doc
 
 from wenmai.config.recipe import Located
 from wenmai.core.errors import CorpusError, SettingError, nearest_name
+from wenmai.core.quantities import plural
 from wenmai.data.corpus import Progress
 from wenmai.data.file_hash import FileHash, file_hashes
 from wenmai.data.lines import beginning, delimiter_of, is_json_lines, numbered_lines, plain_name, rows_of
@@ -338,7 +339,7 @@ def _rows(
         elif len(row) != width:
             names = "the first row" if by_number else "the line of names"
             raise CorpusError(
-                f"{path}: line {begin} has {len(row)} columns ({row[0][:40]!r}...), but {names} has {width}"
+                f"{path}: line {begin} has {plural(len(row), 'column')} ({row[0][:40]!r}...), but {names} has {width}"
             )
         else:
             yield begin, *_cells(row, texts, label, config)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from wenmai.core.errors import SettingError, nearest_name
+from wenmai.core.quantities import plural
 from wenmai.core.task_names import TaskName
 from wenmai.data.records import ANSWER, CONTEXT, QUESTION, Roles, folded, listed
 
@@ -176,8 +177,8 @@ def unnamed_roles(rows: Sequence[Sequence[str]], task: TaskName, *, labelled: bo
         return Roles(first=(names[0],), second=tuple(names[1:]))
     if len(columns) != texts + 1:
         raise ValueError(
-            f"has {len(columns)} columns without usual names, and it cannot be told which are texts and labels "
-            f"({shown}); give their numbers, or names if the first line has them: text_column=1 label_column=2"
+            f"has {plural(len(columns), 'column')} without usual names, and it cannot be told which are texts and "
+            f"labels ({shown}); give their numbers, or names if the first line has them: text_column=1 label_column=2"
         )
     kinds = [len({*column}) for column in columns]
     wanted = [all(map(_is_number, column)) for column in columns] if task == "regression" else labels_apart(kinds)

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from wenmai.core.errors import SettingError, require_list
+from wenmai.core.quantities import plural
 from wenmai.data.typed import ChoiceExample
 from wenmai.inference.finetuned import Floats, are_texts, parts_of
 from wenmai.inference.finetuned_network import HeadShape, Item, Outputs
@@ -133,7 +134,7 @@ class Choice(OfTexts):
         for _, question, options in given:
             if len(options) < 2:
                 raise SettingError(
-                    f"{question[:60]!r}: {len(options)} options; there must be at least 2 to choose from"
+                    f"{question[:60]!r}: {plural(len(options), 'option')}; there must be at least 2 to choose from"
                 )
         found = []
         for (_, _, options), output in zip(given, self.outputs(self.read(given)), strict=True):
