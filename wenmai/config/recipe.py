@@ -220,7 +220,7 @@ def parse_assignments(assignments: list[str]) -> dict[str, str]:
             raise SettingError(f"--set {assignment!r}: expected name=value, for example --set epochs=3")
         plain = name.strip().rpartition(".")[2]
         if any(plain == given.rpartition(".")[2] for given in settings):
-            raise SettingError(f"--set {plain} was given twice")
+            raise SettingError(f"{plain} was given twice; give it once")
         settings[name.strip()] = value.strip()
     return settings
 
