@@ -277,6 +277,8 @@ def test_finds_the_word_that_does_not_match(plane):
         lambda v: v.analogy("east", "north", "west", method="plus"),
         lambda v: v.get_mean_vector([]),
         lambda v: v.get_mean_vector(["east"], weights=[1, 2]),
+        lambda v: v.get_mean_vector(["east"], weights=[np.nan]),
+        lambda v: v.most_similar([("east", np.inf)]),
         lambda v: v.n_similarity([], ["east"]),
         lambda v: v.doesnt_match([]),
         lambda v: v.clusters(0),

@@ -81,7 +81,7 @@ class NearestWords(VectorTable):
             indexer: searches instead, all rows, if a number of words is wanted.
 
         Raises:
-            SettingError: if nothing is asked for.
+            SettingError: if nothing is asked for, or a weight is not finite.
             UnknownWordError: if a word has no vector.
 
         Source: Mikolov, Yih and Zweig 2013, "Linguistic Regularities in Continuous Space Word

@@ -183,7 +183,7 @@ class VectorTable:
             ignore_missing: leave words without a vector out instead of raising.
 
         Raises:
-            SettingError: if there are no keys, or not as many weights.
+            SettingError: if there are no keys, not as many weights, or one that is not finite.
             UnknownWordError: for a missing word, unless those are ignored.
         """
         if len(keys) == 0:
@@ -191,6 +191,8 @@ class VectorTable:
         factors = np.ones(len(keys)) if weights is None else np.asarray(weights, dtype=np.float64)
         if factors.shape != (len(keys),):
             raise SettingError(f"{len(keys)} words or vectors need as many weights, got shape {factors.shape}")
+        if not np.isfinite(factors).all():
+            raise SettingError(f"weights must be finite numbers, got {factors[~np.isfinite(factors)][0]}")
         mean = np.zeros(self.vector_size)
         total = 0.0
         for key, factor in zip(keys, factors.tolist(), strict=True):
