@@ -101,6 +101,7 @@ def test_another_array_can_be_set(vectors):
         lambda v: v.most_similar([["east", "north"]]),
         lambda v: v.most_similar_to_given("east", []),
         lambda v: v.relative_cosine_similarity("east", "north", topn=0),
+        lambda v: v.relative_cosine_similarity("east", "north", topn=1),  # they are at a right angle
         lambda v: v.rank_by_centrality(["nowhere"]),
         lambda v: v.cosine_similarities([1, 2], [[1, 2, 3]]),
         lambda v: v[None],

@@ -106,7 +106,7 @@ class ComparedWords(NearestWords):
         """Returns the cosine of two words over the sum of those of the ``topn`` nearest words of the first.
 
         Raises:
-            SettingError: if there are no such words.
+            SettingError: if there are no such words, or their cosines sum to 0.
 
         Source: Leeuwenberg, Vela, Dehdari and van Genabith 2016, "A Minimally Supervised Approach for Synonym
         Extraction with Word Embeddings", equation 1.
@@ -114,7 +114,12 @@ class ComparedWords(NearestWords):
         found = self.most_similar(wa, topn=topn)
         if not found:
             raise SettingError("a relative similarity needs at least one similar word; set topn to 1 or more")
-        return self.similarity(wa, wb) / sum(score for _, score in found)
+        total = sum(score for _, score in found)
+        if total == 0:
+            raise SettingError(
+                f"{wa!r} has no relative similarity: the cosines of its {len(found)} nearest words sum to 0"
+            )
+        return self.similarity(wa, wb) / total
 
     def wmdistance(self, document1: Sequence[Key], document2: Sequence[Key], norm: bool = True) -> float:
         """Returns the word mover's distance of two texts, which takes the extra ``transport`` (POT).
