@@ -260,6 +260,13 @@ def test_mean_vectors(plane):
         plane.get_mean_vector(["east", "south"], ignore_missing=False)
 
 
+@pytest.mark.parametrize("counts", [None, [0, 0]])
+def test_sif_needs_counts(counts):
+    vectors = WordVectors(["east", "north"], [[1, 0], [0, 1]], counts)
+    with pytest.raises(SettingError, match="weighting=sif needs the counts of words"):
+        vectors.embed(["east"], weighting="sif")
+
+
 def test_finds_the_word_that_does_not_match(plane):
     assert plane.doesnt_match(["east", "west", "east-north-east"]) == "west"
     assert plane.doesnt_match(["west"]) == "west"

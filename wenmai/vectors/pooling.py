@@ -129,7 +129,7 @@ def embedded(vectors: Any, sentences: Sequence[Sequence[str]], weighting: Weight
         return pooled(encoder, sentences)
     if weighting != "sif":
         raise SettingError(f"weighting={weighting!r}: expected mean or sif")
-    if vectors.counts is None:
+    if vectors.counts is None or not vectors.counts.any():
         raise SettingError("weighting=sif needs the counts of words, which these vectors do not have; use mean")
     total, counts, index = vectors.counts.sum(), vectors.counts, vectors.key_to_index
     return pooled(
