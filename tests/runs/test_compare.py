@@ -251,6 +251,10 @@ def test_classifiers_and_vectors_are_not_compared(runs, tmp_path):
 def test_standard_input_cannot_be_read_twice(tmp_path):
     with pytest.raises(SettingError, match="give it files, not stdin"):
         compare_systems(["word2vec-sgns"], ["-"], out=tmp_path)
+    (tmp_path / "test.txt").write_text("colour1 colour2\n")
+    with pytest.raises(SettingError, match="reads its test sets once for each run; give it files, not stdin"):
+        compare_systems("ngram", tmp_path / "test.txt", out=tmp_path / "out", on="-")
+    assert not (tmp_path / "out").exists()
 
 
 def test_a_training_that_fails_is_told(topics, tmp_path, capfd):

@@ -103,12 +103,19 @@ class Measurer:
     own_tokens: bool = False
 
     def listed(self, use: Literal["evaluate", "compare"], options: Mapping[str, Any]) -> dict[str, Any]:
-        """Returns options of a function, a single name as a list where that takes several."""
+        """Returns options of a function, a single name as a list where that takes several.
+
+        Raises:
+            SettingError: if a test set that is read several times is standard input.
+        """
         several = {name for name, one in _options(self, use).items() if get_origin(one.annotation) is Sequence}
-        return {
+        found = {
             name: [value] if name in several and isinstance(value, str | Path) else value
             for name, value in options.items()
         }
+        if use == "compare" and "-" in found.get("on", ()):
+            raise SettingError("a comparison reads its test sets once for each run; give it files, not stdin")
+        return found
 
 
 def unwatched(what: str, done: int, total: int) -> None:
