@@ -285,12 +285,15 @@ def test_a_single_run_and_set_need_no_list(runs, sets, tmp_path):
     assert [system.name for system in found.systems] == ["ngram"]
 
 
-def test_runs_of_one_system_are_named_by_folder(runs, tmp_path):
+def test_runs_of_one_system_are_named_by_folder(runs, tmp_path, monkeypatch):
     copy = shutil.copytree(runs[0], tmp_path / "copy")
     found = wenmai.compare([runs[0], copy], out=tmp_path / "report")
     assert [system.name for system in found.systems] == ["word2vec-sgns", "copy"]
     with pytest.raises(RunError, match="copy: is named twice; expected each run once"):
         wenmai.compare([runs[0], copy, copy.parent / "." / "copy"], out=tmp_path / "report")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RunError, match="copy: is named twice; expected each run once"):
+        wenmai.compare(["copy", copy], out=tmp_path / "report")
 
 
 @pytest.mark.parametrize("stages", [3, {"first": [1], "second": [1, 2]}])

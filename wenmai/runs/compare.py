@@ -161,8 +161,8 @@ def distinct_names(runs: Sequence[Run]) -> list[str]:
     Raises:
         RunError: if a run is there twice.
     """
-    folders = [run.path for run in runs]
-    if twice := next((one for one in folders if folders.count(one) > 1), None):
+    folders = [run.path.resolve() for run in runs]  # the same by another path too
+    if twice := next((run.path for run, one in zip(runs, folders, strict=True) if folders.count(one) > 1), None):
         raise RunError(f"{twice}: is named twice; expected each run once")
     systems = [run.recipe.system for run in runs]
     if len(set(systems)) == len(systems):
