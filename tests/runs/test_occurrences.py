@@ -349,6 +349,12 @@ def test_wrong_settings_and_runs_are_refused_before_the_text_is_read(runs, tmp_p
     with pytest.raises(RunError, match="no words in context"):
         wenmai.distil(runs / "word2vec", tmp_path / "none.txt", out=out)
     assert not out.exists()
+    (tmp_path / "file").touch()
+    for out in (tmp_path / "file" / "words", tmp_path / "file" / "words.txt"):
+        with pytest.raises(RunError, match="file is a file; choose another --out"):
+            wenmai.distil(runs / "bert", tmp_path / "none.txt", out=out)
+    with pytest.raises(RunError, match="file is a file; choose another --out"):
+        wenmai.index(runs / "bert", tmp_path / "none.txt", out=tmp_path / "file" / "index")
 
 
 # --- similarity -----------------------------------------------------------------------------------------------------

@@ -144,6 +144,11 @@ def test_what_may_be_of_somebody_is_not_taken_over(names, text, tmp_path):
     assert sorted(path.name for path in folder.iterdir()) == sorted(names)
 
 
+def test_a_folder_that_cannot_be_made_is_noticed_before_any_work(text):
+    with pytest.raises(RunError, match=f"{text} is a file; choose another --out"):
+        require_room(text / "run")
+
+
 def test_a_beginning_that_another_process_holds_is_not_taken_over(text, tmp_path):
     with claimed(tmp_path / "run"), pytest.raises(RunError, match="exists already"):
         wenmai.train("word2vec", text, out=tmp_path / "run", **SMALL)

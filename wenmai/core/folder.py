@@ -26,6 +26,7 @@ __all__ = [
     "file_sha256",
     "make_folder",
     "obstacle_to",
+    "obstacle_to_file",
     "plain_file",
     "read_json_object",
     "seal_files",
@@ -48,6 +49,11 @@ def obstacle_to(folder: Path) -> str:
     if not nearest.is_dir():
         return f"{nearest} is a file"
     return "" if os.access(nearest, os.W_OK | os.X_OK) else f"you may not write into {nearest}"
+
+
+def obstacle_to_file(path: Path) -> str:
+    """Returns why no file could be written there, perhaps in place of another; empty if one could."""
+    return f"{path} is a folder" if path.is_dir() else obstacle_to(path.parent)
 
 
 def cache_folder() -> Path:

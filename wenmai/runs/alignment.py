@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wenmai.core.errors import SettingError, install_hint
-from wenmai.core.folder import obstacle_to, writing
+from wenmai.core.folder import obstacle_to_file, writing
 from wenmai.core.quantities import plural
 from wenmai.core.wording import say
 from wenmai.runs.drawing import fonts_of_picture
@@ -81,7 +81,7 @@ def require_alignment(path: Path) -> None:
         raise SettingError(f"--attention {path}: expected a name that ends in .html (a page) or .png (a picture)")
     if path.suffix == ".html":
         require_page(path, "attention.html")
-    elif obstacle := f"{path} is a folder" if path.is_dir() else obstacle_to(path.parent):
+    elif obstacle := obstacle_to_file(path):
         raise SettingError(f"--attention {path}: {obstacle}; name a picture in a folder")
 
 

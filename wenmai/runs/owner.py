@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from wenmai.core.errors import RunError, shell_path
-from wenmai.core.folder import make_folder
+from wenmai.core.folder import make_folder, obstacle_to
 from wenmai.training.run import ENVIRONMENT, LOCK, MODEL, RECIPE, SUMMARY, Run, remove
 
 __all__ = ["claimed", "owned", "require_room"]
@@ -76,14 +76,17 @@ def require_room(folder: Path) -> None:
     """Makes sure, before any work is done, that a new run can have this folder, as :func:`claimed` does.
 
     Raises:
-        RunError: if something is there.
+        RunError: if something is there, or nothing can be made there.
     """
     try:
         taken = folder.exists() and not (folder.is_dir() and _as_good_as_empty(folder))
+        obstacle = "" if taken else obstacle_to(folder)
     except OSError as error:
         raise RunError(f"{folder}: cannot be read ({error.strerror}); choose another --out") from None
     if taken:
         raise _taken(folder)
+    if obstacle:
+        raise RunError(f"{folder}: {obstacle}; choose another --out")
 
 
 def _make(folder: Path) -> bool:

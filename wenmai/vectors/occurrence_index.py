@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from wenmai.core.errors import FormatError, RunError, SettingError
-from wenmai.core.folder import MANIFEST, check_sealed, plain_file, read_json_object, sealed_folder, writing_json
+from wenmai.core.folder import (
+    MANIFEST,
+    check_sealed,
+    obstacle_to,
+    plain_file,
+    read_json_object,
+    sealed_folder,
+    writing_json,
+)
 from wenmai.core.tensors import require_finite, tensor_shapes, write_tensors
 from wenmai.vectors.lengths import Vector, unit, unit_rows
 from wenmai.vectors.search import top_scores
@@ -48,14 +56,16 @@ class Found(NamedTuple):
 
 
 def require_no_folder(path: str | Path) -> Path:
-    """Makes sure that nothing is at a path yet.
+    """Makes sure that nothing is at a path yet, and something can be made there.
 
     Raises:
-        RunError: if something is, or no path can have this name.
+        RunError: if something is, or nothing can be.
     """
     try:
         if Path(path).exists():
             raise RunError(f"{path}: exists already; choose another --out")
+        if obstacle := obstacle_to(Path(path).parent):
+            raise RunError(f"{path}: {obstacle}; choose another --out")
     except OSError as error:
         raise RunError(f"{path}: cannot be written ({error.strerror}); choose another --out") from None
     return Path(path)
