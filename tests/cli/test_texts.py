@@ -160,6 +160,10 @@ def test_vectors_of_words_and_texts(runs, shell):
     assert "is for word vectors" in shell("embed", runs["classifier"], "a", "--weighting", "sif", code=2).err
     assert "expected mean or sif" in shell("embed", runs["words"], "a", "--weighting", "idf", code=2).err
     assert ".npy" in shell("embed", runs["words"], "a", "--out", "vectors.txt", code=2).err
+    for place, why in (("vectors.npy/a.npy", "vectors.npy is a file"), ("folder.npy", "folder.npy is a folder")):
+        (shell.folder / "folder.npy").mkdir(exist_ok=True)
+        refused = shell("embed", runs["words"], "--file", "nowhere.txt", "--out", place, code=2).err
+        assert refused == f"wenmai: --out {place}: {why}; name another file\n"
 
 
 def test_similarity_is_a_cosine(runs, shell):

@@ -13,6 +13,7 @@ from wenmai.cli.lines import answered, located, named_file, portions, reads_term
 from wenmai.cli.options import Device, File, Json, JsonLines, RunFolder, Texts
 from wenmai.cli.printing import note, show_columns
 from wenmai.core.errors import RunError, SettingError, VocabError
+from wenmai.core.folder import obstacle_to_file
 from wenmai.core.wording import say
 
 if TYPE_CHECKING:
@@ -236,6 +237,8 @@ def embed(
         raise SettingError(
             f"--out {out}: expected a name that ends in .npy or .safetensors; redirect the output for a text file"
         )
+    if out is not None and (obstacle := obstacle_to_file(out)):
+        raise SettingError(f"--out {out}: {obstacle}; name another file")
     if out is not None and as_json:
         raise SettingError("--json prints the vectors, --out writes them; give one of them")
     if words and pieces:
