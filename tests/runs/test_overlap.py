@@ -1,6 +1,8 @@
 """Test texts that lie inside the training text are named."""
 
+import errno
 import json
+import os
 import random
 
 import pytest
@@ -30,6 +32,16 @@ def test_a_test_set_inside_the_training_text_is_named(texts):
     assert found[0].startswith(f"{texts / 'inside.txt'}: 50 of 50 sampled lines are in the text that")
     assert list(seen_in_training(run, ["data:sst2", texts / "nowhere.txt"])) == []
     assert list(seen_in_training(run, [f"{texts / 'inside.txt'},{texts / 'new.txt'}"]))  # both sides of pairs
+
+
+def test_a_training_text_that_cannot_be_read_any_more_is_passed_over(texts, monkeypatch):
+    def refuse(path, mode):
+        if path.name == "train.txt":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return path.open(mode)
+
+    monkeypatch.setattr("wenmai.runs.overlap.open", refuse, raising=False)
+    assert list(seen_in_training(wenmai.Run(texts / "run"), [texts / "inside.txt"])) == []
 
 
 def test_evaluate_and_compare_say_so(texts, tmp_path, capsys):

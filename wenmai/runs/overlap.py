@@ -5,6 +5,7 @@ looked for in them. That finds copies of a file, and a test set that was cut fro
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -53,7 +54,7 @@ def _found(wanted: set[bytes], sources: Sequence[Path]) -> int:
     found = set[bytes]()
     for source in sources:
         if wanted and _is_file(str(source)):
-            with open(source, "rb") as stream:
+            with suppress(OSError), open(source, "rb") as stream:  # rights may have changed since the training
                 found |= wanted.intersection(_lines(stream))
     return len(found)
 
