@@ -91,6 +91,7 @@ def test_another_array_can_be_set(vectors):
         lambda v: v.add_vectors([7], [[1, 2]]),
         lambda v: v.add_vectors(["up"], [[1, 2]], {"count": [1, 2]}),
         lambda v: v.add_vectors(["up"], [[1, 2]], {"count": ["many"]}),
+        lambda v: v.add_vectors(["up"], [[1, 2]], {"count": [[1, 2]]}),
         lambda v: v.add_vector("up", [[1, 2]]),
         lambda v: v.set_vecattr("east", "count", "many"),
         lambda v: v.set_vecattr("up", "count", 3),
@@ -133,6 +134,15 @@ def test_attributes(vectors):
     assert vectors.index_to_key == ["north", "west", "east"]
     assert vectors["west"].tolist() == [-1, 0]
     assert vectors.get_vecattr("east", "colour") == "red"
+
+
+def test_attributes_of_several_numbers(vectors, tmp_path):
+    vectors.add_vectors(["north", "west"], [[0, 3], [-1, 0]], {"place": [[1, 2], [3, 4]]}, replace=True)
+    vectors.add_vectors(["up"], [[5, 5]], {"place": [[5, 6]]})
+    vectors.save(tmp_path / "vectors")
+    for found in (vectors, WordVectors.load(tmp_path / "vectors")):
+        assert found.expandos["place"].tolist() == [[0, 0], [1, 2], [3, 4], [5, 6]]
+        assert found.get_vecattr("west", "place").tolist() == [3, 4]
 
 
 def test_words_appended_by_hand_get_random_vectors(vectors):

@@ -253,6 +253,11 @@ class VectorTable:
             if values.shape[:1] != (len(words),):
                 given = values.size if values.ndim < 2 else len(values)
                 raise VocabError(f"the attribute {name!r} has {given} values for {len(words)} words")
+            found = self.expandos.get(name)
+            if found is not None and found.shape[1:] != values.shape[1:]:
+                raise VocabError(
+                    f"the attribute {name!r} has values of shape {found.shape[1:]}, which {values.shape[1:]} is not"
+                )
         places: dict[str, int] = {}  # the place in `words` of each new one
         known: dict[int, int] = {}  # the place in `words` of each row that is there
         for place, word in enumerate(words):
@@ -262,7 +267,10 @@ class VectorTable:
                 places[word] = place if replace or word not in places else places[word]
             else:
                 raise VocabError(f"a new word must be text, got {word!r}; a number stands for a row that is there")
+        unset = [name for name in more if name not in self.expandos]
         self.allocate_vecattrs(list(more), [values.dtype for values in more.values()])
+        for name in unset:
+            self.expandos[name] = np.zeros((len(self), *more[name].shape[1:]), self.expandos[name].dtype)
         new, first = list(places.values()), len(self)
         for word in places:
             self.key_to_index[word] = len(self.index_to_key)
