@@ -211,6 +211,13 @@ def test_a_file_of_our_own(vectors, tmp_path):
     }
     WordVectors.empty(4).save(tmp_path / "empty")
     assert WordVectors.load(tmp_path / "empty").vectors.shape == (0, 4)
+    vectors.set_vecattr("east", "name", np.str_("east"))
+    vectors.save(tmp_path / "named")
+    assert WordVectors.load(tmp_path / "named").get_vecattr("east", "name") == "east"
+    vectors.set_vecattr("east", "unknown", np.nan)
+    with pytest.raises(SettingError, match="'unknown' cannot be saved; expected finite numbers or text"):
+        vectors.save(tmp_path / "unknown")
+    del vectors.expandos["unknown"]
     vectors.set_vecattr("east", "thing", object())
     with pytest.raises(SettingError, match="'thing' cannot be saved"):
         vectors.save(tmp_path / "other")

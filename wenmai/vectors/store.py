@@ -33,18 +33,18 @@ def write_table(path: str | Path, table: VectorTable) -> None:
     """Writes words, vectors and attributes, whole or not at all.
 
     Raises:
-        SettingError: if an attribute has values that are neither numbers nor text.
+        SettingError: if an attribute has values that are neither finite numbers nor text.
     """
     tensors: dict[str, NDArray[np.generic]] = {"words": _packed(table.index_to_key), "vectors": table.vectors}
     for name, values in table.expandos.items():
         if values.dtype.kind in "biu":
             tensors[f"integers.{name}"] = values.astype(np.int64)
-        elif values.dtype.kind == "f":
+        elif values.dtype.kind == "f" and np.isfinite(values).all():
             tensors[f"floats.{name}"] = values.astype(np.float64)
-        elif {type(value) for value in values.tolist()} <= {str, int}:  # 0 where no text was set
+        elif all(isinstance(value, str | int) for value in values.tolist()):  # 0 where no text was set
             tensors[f"texts.{name}"] = _packed(values.tolist())
         else:
-            raise SettingError(f"{path}: the attribute {name!r} cannot be saved; expected numbers or text")
+            raise SettingError(f"{path}: the attribute {name!r} cannot be saved; expected finite numbers or text")
     write_tensors(path, tensors)
 
 

@@ -220,7 +220,7 @@ class WordVectors(ComparedWords, Shown):
         """Writes words, vectors and attributes into one file, which :meth:`load` reads: safetensors, never a pickle.
 
         Raises:
-            SettingError: if an attribute has values that are neither numbers nor text.
+            SettingError: if an attribute has values that are neither finite numbers nor text.
         """
         write_table(fname, self)
 
