@@ -76,6 +76,15 @@ def test_titles_that_differ_in_signs_alone_have_a_chart_each(comparison):
     assert "a [set]" in found["a-set-2"].svg()
 
 
+def test_long_titles_are_cut_in_the_names_of_files(comparison, tmp_path):
+    """Two files of pairs make one title, and a name takes 255 bytes."""
+    for system in comparison.systems:
+        system.measures[:] = [replace(system.measures[0], name=f"{'测试集' * 30}.{end}") for end in ("zh", "en")]
+    written = comparison.write_charts(tmp_path)
+    assert len({path.name for path in written if path.name.startswith("测试集")}) == 2
+    assert all(path.exists() for path in written)
+
+
 def test_a_long_curve_keeps_its_last_point(comparison):
     """Of 1,000 losses about 300 are drawn; the last is what the training came to."""
     curve = [CurvePoint(progress=step / 1000, loss=5.0 - step / 500) for step in range(1, 1001)]

@@ -21,6 +21,7 @@ COLOURS = ("#2f81c9", "#d97a1f", "#b5496b", "#1a9b84", "#7f6bc4", "#7a828b")
 WIDTH, HEIGHT = 640, 360
 LEFT, TOP, BOTTOM = 56, 40, 48
 MOST_POINTS = 300
+_LONGEST_NAME = 200  # bytes of a file, of 255 that systems take, beside a number and an ending
 _MOST_COLUMNS = 40  # of a name, which a terminal would show in as many; some 280 pixels
 
 
@@ -216,4 +217,5 @@ def _spread(places: Sequence[float]) -> list[float]:
 
 
 def _file_name(title: str) -> str:
-    return re.sub(r"[^\w.]+", "-", title).strip("-.").lower() or "chart"
+    name = re.sub(r"[^\w.]+", "-", title).lower().encode()[:_LONGEST_NAME]
+    return name.decode(errors="ignore").strip("-.") or "chart"
