@@ -2,6 +2,7 @@
 
 import json
 import random
+import sys
 
 import pytest
 
@@ -9,6 +10,7 @@ import wenmai
 from wenmai.core.errors import CorpusError, FormatError, RunError, SettingError
 from wenmai.core.folder import file_sha256
 from wenmai.runs.compare_systems import compare_systems
+from wenmai.runs.measuring.translation import TRANSLATORS
 from wenmai.runs.train import Callback
 from wenmai.runs.translation import write_attention
 
@@ -238,6 +240,26 @@ def test_translators_are_compared_on_pairs(runs, tmp_path):
         wenmai.compare([runs["transformer"], runs["blind"]], out=tmp_path / "other", on=[str(test)])
     with pytest.raises(SettingError, match="name at least one test set: --on FILE, for translators"):
         wenmai.compare(chosen, out=tmp_path / "other")
+
+
+def test_a_tokeniser_that_there_is_not_is_refused_before_anything_is_translated(runs, tmp_path, monkeypatch):
+    def translated(*_):
+        pytest.fail("translated")
+
+    wrong = {"tokenize": "moses", "progress": translated}
+    message = "no tokenize 'moses' for BLEU; expected one of 13a"
+    with pytest.raises(SettingError, match=message):
+        TRANSLATORS.evaluate(runs["transformer"], on=PAIRS, **wrong)
+    with pytest.raises(SettingError, match=message):
+        TRANSLATORS.compare([runs["transformer"]], None, on=["nowhere.tsv"], **wrong)
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("a b\tB A\n")
+    with pytest.raises(SettingError, match=message):
+        compare_systems("transformer", pairs, out=tmp_path / "out", on=str(pairs), tokenize="moses")
+    assert not (tmp_path / "out").exists()
+    monkeypatch.setitem(sys.modules, "sacrebleu", None)
+    with pytest.raises(SettingError, match="BLEU needs sacreBLEU"):
+        TRANSLATORS.evaluate(runs["transformer"], on=PAIRS, progress=translated)
 
 
 def test_a_translator_of_pairs_that_have_changed_is_not_taken_again(tmp_path):

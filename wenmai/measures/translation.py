@@ -27,6 +27,7 @@ __all__ = [
     "TranslationResult",
     "compare_translations",
     "measure_translation",
+    "require_tokenization",
 ]
 
 Tokenization = Literal["13a", "intl", "zh", "char", "none"]
@@ -373,12 +374,20 @@ def _signatures(tokenize: Tokenization) -> tuple[str, str]:
     return str(bleu.get_signature()), str(chrf.get_signature())
 
 
-def _tokenization(tokenize: Tokenization | None, references: Sequence[str]) -> Tokenization:
-    if tokenize is None:
-        return "zh" if _mostly_chinese(references) else "13a"
-    if tokenize not in get_args(Tokenization):
+def require_tokenization(tokenize: str | None) -> None:
+    """Makes sure, before anything is translated, that BLEU can be computed.
+
+    Raises:
+        SettingError: if there is no such way to split words, or sacreBLEU is not installed.
+    """
+    _metrics()
+    if tokenize is not None and tokenize not in get_args(Tokenization):
         raise SettingError(f"no tokenize {tokenize!r} for BLEU; expected one of {', '.join(get_args(Tokenization))}")
-    return tokenize
+
+
+def _tokenization(tokenize: Tokenization | None, references: Sequence[str]) -> Tokenization:
+    require_tokenization(tokenize)
+    return tokenize or ("zh" if _mostly_chinese(references) else "13a")
 
 
 def _mostly_chinese(texts: Iterable[str]) -> bool:

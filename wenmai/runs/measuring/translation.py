@@ -19,6 +19,7 @@ from wenmai.measures.translation import (
     TranslationResult,
     compare_translations,
     measure_translation,
+    require_tokenization,
 )
 from wenmai.runs.comparison import Comparison, Difference, Kind, LinePoint, Measure, Panel, Samples
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
@@ -112,7 +113,9 @@ def evaluate(
     Raises:
         RunError: if a run is not finished or does not translate, or the two translate in opposite directions.
         CorpusError: if the test set cannot be read.
+        SettingError: if there is no such tokeniser, or sacreBLEU is not installed.
     """
+    require_tokenization(tokenize)
     pairs = read_pairs(on, swap=_swapped(run))
     other = against if isinstance(against, Run) or against is None else Run(against)
     runs = [run] if other is None else [run, other]
@@ -155,7 +158,9 @@ def compare(
     Raises:
         RunError: if two runs translate in opposite directions.
         CorpusError: if a test set cannot be read.
+        SettingError: as :func:`evaluate`.
     """
+    require_tokenization(tokenize)
     _require_one_direction(runs)
     sets = {name: read_pairs(name, swap=_swapped(runs[0])) for name in on}
     texts = {name: _read(pairs) for name, pairs in sets.items()}
@@ -195,12 +200,14 @@ def compare(
     )
 
 
-def check(*, on: Sequence[str], **others: Any) -> None:  # noqa: ANN401  what names no file
-    """Makes sure that pairs are there, and downloads them if need be.
+def check(*, on: Sequence[str], tokenize: str | None = None, **others: Any) -> None:  # noqa: ANN401  what names no file
+    """Makes sure that pairs are there, and downloads them if need be, and that BLEU can be computed.
 
     Raises:
         CorpusError: if they are not.
+        SettingError: as :func:`evaluate`.
     """
+    require_tokenization(tokenize)
     for name in on:
         read_pairs(name)
 
