@@ -78,7 +78,8 @@ def test_finished_runs_are_compared(runs, sets, tmp_path):
         ("a/test.tsv", ["a/test.tsv", "b/test.tsv"], "a/test.tsv"),
         ("x/a/test.tsv", ["y/a/test.tsv", "test.tsv"], "x/a/test.tsv"),
         ("test.tsv", ["y/test.tsv"], "test.tsv"),
-        ("data:test.tsv", ["y/test.tsv"], "test.tsv"),
+        ("data:test.tsv", ["y/valid.tsv"], "test.tsv"),
+        ("data:test.tsv", ["y/test.tsv"], "data:test.tsv"),
     ],
 )
 def test_titles_tell_files_apart(name, among, title):

@@ -190,12 +190,14 @@ def title_of(name: str | Path, among: Iterable[str | Path] = ()) -> str:
 
     Args:
         name: The test set.
-        among: All test sets; the title has as many folders as tell files of one name apart.
+        among: All test sets; the title has as many folders as tell files of one name apart, and ``data:`` where a file
+            has the name.
     """
-    if in_catalogue(name):
-        return str(name).removeprefix("data:")
-    parts = Path(name).parts
     others = [Path(other).parts for other in among if not in_catalogue(other)]
+    if in_catalogue(name):
+        short = str(name).removeprefix("data:")
+        return str(name) if any(other[-1:] == (short,) for other in others) else short
+    parts = Path(name).parts
     length = 1
     while length < len(parts) and any(parts[-length:] == other[-length:] and parts != other for other in others):
         length += 1

@@ -313,7 +313,7 @@ def _set(name: str | Path, among: Sequence[str | Path]) -> tuple[str, Path]:
     """
     path = resolve(name) if isinstance(name, str) else None
     if path is not None:
-        return str(name).partition(":")[2], path
+        return title_of(name, map(_plain, among)), path
     if not os.path.exists(name):
         raise FormatError(
             f"{name}: no such file; expected a test set, or a name of the catalogue such as data:ws353-all"
