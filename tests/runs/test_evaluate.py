@@ -2,10 +2,14 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import wenmai
 from wenmai.core.errors import FormatError, RunError, SettingError
+from wenmai.core.registry import find_system
+from wenmai.runs.measuring.classification import CLASSIFIERS
+from wenmai.runs.measuring.measurer import choose_measurer
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +84,20 @@ def test_bad_sets_and_runs(run, pairs, questions, tmp_path):
             way(run, analogy=[tmp_path / "nowhere"])
     with pytest.raises(RunError, match="no such run folder"):
         wenmai.evaluate(tmp_path / "nowhere", analogy=[questions])
+
+
+def test_a_table_is_a_test_set_and_an_empty_name_is_none():
+    class Table:
+        """What pandas would have: it is compared cell by cell."""
+
+        def __eq__(self, other):
+            return np.array([True, False])
+
+    tasks = {"classifier": find_system("classifier").load()}
+    assert choose_measurer(tasks, "evaluate", {"on": Table()}) is CLASSIFIERS
+    for nothing in (None, "", []):  # empty, as of an unset variable of a shell
+        with pytest.raises(SettingError, match="name at least one test set: --on FILE, for classifiers"):
+            choose_measurer(tasks, "evaluate", {"on": nothing})
 
 
 @pytest.mark.shared_data

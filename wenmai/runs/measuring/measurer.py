@@ -179,7 +179,8 @@ def choose_measurer(
             )
         raise SettingError(f"{wrong}: not for {found[0].models}, which take {_spelled(taken)}")
     for name, option in _options(fitting[0], use).items():
-        if option.default is option.empty and options.get(name) in (None, (), []):
+        given = options.get(name)  # which may be a table, that is neither equal to another thing nor not
+        if option.default is option.empty and (given is None or (isinstance(given, str | list | tuple) and not given)):
             raise SettingError(f"name at least one test set: {_spelled([name])} FILE, for {fitting[0].models}")
     chosen: Measurer = fitting[0]
     return chosen
