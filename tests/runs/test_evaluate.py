@@ -100,6 +100,11 @@ def test_a_table_is_a_test_set_and_an_empty_name_is_none():
             choose_measurer(tasks, "evaluate", {"on": nothing})
 
 
+def test_a_comparison_takes_names_of_test_sets():
+    with pytest.raises(SettingError, match="a comparison takes names of test sets, not tuple; evaluate takes others"):
+        CLASSIFIERS.listed("compare", {"on": [("a text", "a label")]})
+
+
 @pytest.mark.shared_data
 def test_published_sets_have_the_right_size(run, shared_data, monkeypatch):
     monkeypatch.setenv("WENMAI_DATA_MIRROR", str(shared_data))

@@ -106,15 +106,19 @@ class Measurer:
         """Returns options of a function, a single name as a list where that takes several.
 
         Raises:
-            SettingError: if a test set that is read several times is standard input.
+            SettingError: if a test set that is read several times is no name, or standard input.
         """
         several = {name for name, one in _options(self, use).items() if get_origin(one.annotation) is Sequence}
         found = {
             name: [value] if name in several and isinstance(value, str | Path) else value
             for name, value in options.items()
         }
-        if use == "compare" and "-" in found.get("on", ()):
-            raise SettingError("a comparison reads its test sets once for each run; give it files, not stdin")
+        for name in found.get("on", ()) if use == "compare" else ():
+            if not isinstance(name, str | Path):
+                kind = type(name).__name__
+                raise SettingError(f"a comparison takes names of test sets, not {kind}; evaluate takes others too")
+            if str(name) == "-":
+                raise SettingError("a comparison reads its test sets once for each run; give it files, not stdin")
         return found
 
 
