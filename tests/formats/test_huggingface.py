@@ -193,6 +193,21 @@ VARIANTS_2 = [
 
 
 @pytest.mark.parity
+@pytest.mark.parametrize("kind", ["gpt2", "openai-gpt"])
+def test_settings_may_have_the_names_of_other_families(kind, tokenizer, tmp_path):
+    theirs = pytest.importorskip("transformers")
+    random_reference(theirs, kind).save_pretrained(tmp_path)
+    tokenizer.save(tmp_path / "tokenizer.json")
+    names = {"n_embd": "hidden_size", "n_head": "num_attention_heads", "n_layer": "num_hidden_layers"}
+    content = json.loads((tmp_path / "config.json").read_text())
+    change(tmp_path, **{other: content[own] for own, other in names.items()}, **dict.fromkeys(names))
+    change(tmp_path, n_positions=7, max_position_embeddings=20)  # the latter counts
+    other, found = theirs.AutoModelForCausalLM.from_pretrained(tmp_path).eval(), read_huggingface(tmp_path).module
+    assert found.config.num_heads == content["n_head"] == other.config.n_head
+    torch.testing.assert_close(logits(found, ids(found)), other(ids(found)).logits, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parity
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [("gpt2", one) for one in VARIANTS_2] + [("openai-gpt", one) for one in VARIANTS_1],

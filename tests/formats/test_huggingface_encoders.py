@@ -241,6 +241,19 @@ def test_variants_have_the_same_logits_and_go_back(settings, tokenizer, tmp_path
 
 
 @pytest.mark.parity
+def test_settings_of_distilbert_may_have_the_names_of_bert(tokenizer, tmp_path):
+    transformers = pytest.importorskip("transformers")
+    folder = folder_of(reference("DistilBert", "Model"), tokenizer, tmp_path / "theirs")
+    change(folder, hidden_size=24, num_attention_heads=4, num_hidden_layers=3, dim=None, n_heads=12, n_layers=None)
+    other = transformers.AutoModel.from_pretrained(folder, attn_implementation="eager").eval()
+    found = read_huggingface(folder).module
+    assert found.config.num_heads == other.config.n_heads == 4
+    ids, real, segments = batch(found, "right")
+    with torch.no_grad():
+        compare(ours(found, ids, real, segments, 0), theirs(other, ids, real, segments), real)
+
+
+@pytest.mark.parity
 @pytest.mark.parametrize("activation", ["gelu", "tanh", "relu"])
 def test_summaries_of_electra_are_poolers(activation, tokenizer, tmp_path):
     transformers = pytest.importorskip("transformers")

@@ -55,7 +55,7 @@ def folder(good, tmp_path):
             r"intermediate\.dense\.weight has the shape \(40, 24\), expected \(10{12}, 24\)",
         ),
         ({"vocab_size": 5}, r"expected \(5, 24\)"),
-        ({"model_type": "distilbert"}, "n_layers=6, but the tensors are those of 0 layers"),
+        ({"model_type": "distilbert"}, "n_layers=3, but the tensors are those of 0 layers"),
         ({"model_type": "bart"}, "model_type='bart' cannot be read; expected one of gpt2, .*, bert, ernie, roberta"),
     ],
 )

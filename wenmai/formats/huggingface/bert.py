@@ -35,6 +35,7 @@ from wenmai.formats.huggingface.folder import (
     described_tokenizer,
     fitting_tokenizer,
     floats,
+    own_names,
     places_of_tensors,
     stored_tensors,
     write_folder,
@@ -68,6 +69,7 @@ def _modern(name: str) -> str:
 def _read(folder: Path, content: Mapping[str, Any]) -> Pretrained:
     path = folder / CONFIG
     form = next(form for form in FORMS.values() if content["model_type"] in form.types)
+    content = own_names(content, form.further_names)
     places = places_of_tensors(folder, form.prefix, _BUFFER, _modern)
     found = read_config(path, content, form, places)
     config, key = found.config, form.sizes["num_layers"][0]

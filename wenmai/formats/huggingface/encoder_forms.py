@@ -96,6 +96,7 @@ class Form:
         epsilon: The key of the epsilon of norms; None: always 1e-12.
         offset: Whether positions begin behind the id of padding.
         free_heads: Whether the head ``mlm`` has the activation of the layers; if not, gelu.
+        further_names: Names of settings that are read, too, and the key that each stands for.
         doubled: Whether two separators are between two texts, which are of one segment.
     """
 
@@ -114,6 +115,7 @@ class Form:
     epsilon: str | None = "layer_norm_eps"
     offset: bool = False
     free_heads: bool = True
+    further_names: Mapping[str, str] = field(default_factory=dict)
     doubled: bool = False
 
     def translated(self, name: str, pooler: Pooler | None) -> tuple[str, ...]:
@@ -296,6 +298,7 @@ FORMS = {
         rates={"dropout": "dropout", "attention_dropout": "attention_dropout"},
         activation="activation",
         epsilon=None,
+        further_names={"hidden_size": "dim", "num_attention_heads": "n_heads", "num_hidden_layers": "n_layers"},
     ),
 }
 """Families by name."""

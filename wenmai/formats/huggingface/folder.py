@@ -34,6 +34,7 @@ __all__ = [
     "described_tokenizer",
     "fitting_tokenizer",
     "floats",
+    "own_names",
     "places_of_tensors",
     "stored_tensors",
     "write_folder",
@@ -95,6 +96,17 @@ class Family:
     types: tuple[str, ...]
     read: Callable[[Path, Mapping[str, Any]], Pretrained]
     write: Callable[[Path, Pretrained, Callable[[str], None]], None]
+
+
+def own_names(content: Mapping[str, Any], others: Mapping[str, str]) -> dict[str, Any]:
+    """Returns settings by the names that a family has for them.
+
+    Args:
+        content: What ``config.json`` says.
+        others: Further names that ``transformers`` reads, each with the one that it stands for; where both are there,
+            the further one counts.
+    """
+    return {**content, **{own: content[other] for other, own in others.items() if other in content}}
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ from wenmai.formats.huggingface.folder import (
     described_tokenizer,
     fitting_tokenizer,
     floats,
+    own_names,
     places_of_tensors,
     stored_tensors,
     write_folder,
@@ -87,6 +88,12 @@ class _Form:
     required: Mapping[str, Any]
 
 
+_FURTHER_NAMES = {
+    "hidden_size": "n_embd",
+    "max_position_embeddings": "n_positions",
+    "num_attention_heads": "n_head",
+    "num_hidden_layers": "n_layer",
+}  # that transformers reads, too
 _OTHERS: "dict[ActivationName, tuple[str, ...]]" = {"relu": ("relu",), "silu": ("silu", "swish")}
 _FORMS = {
     "gpt2": _Form(
@@ -125,6 +132,7 @@ _IN_LAYERS = {
 
 def _read(folder: Path, content: Mapping[str, Any]) -> Pretrained:
     path, form = folder / CONFIG, _FORMS[content["model_type"]]
+    content = own_names(content, _FURTHER_NAMES)
     config, vocab_size = _config(path, content, form)
     places = places_of_tensors(folder, _PREFIX, _BUFFER)
     there = len({match[1] for name in places if (match := _LAYER.match(name))})
