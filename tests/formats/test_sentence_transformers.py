@@ -129,6 +129,18 @@ def test_the_longest_text_may_be_a_setting_of_the_tokenizer(tokenizer, tmp_path)
         assert found == EmbeddingConfig(normalise=True, max_length=expected)
 
 
+def test_vectors_that_are_cut_have_all_their_numbers_here_and_this_is_told(tokenizer, tmp_path, caplog):
+    write_huggingface(tmp_path / "out", make(tokenizer, heads=()), tokenizer, embedding=EmbeddingConfig(normalise=True))
+    path = tmp_path / "out" / "config_sentence_transformers.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"truncate_dim": 5}))
+    run = import_run("huggingface", tmp_path / "out", tmp_path / "run")
+    assert run.model.embed(["two"]).shape == (1, 24)
+    assert (
+        f"{path}: truncate_dim=5 is not kept: vectors have all their numbers, not these first ones alone"
+        in caplog.messages
+    )
+
+
 def test_states_of_an_inner_layer_cannot_be_written(tokenizer, tmp_path):
     with pytest.raises(SettingError, match="the states of the last layer, not layer=2"):
         write_huggingface(tmp_path / "out", make(tokenizer), tokenizer, embedding=EmbeddingConfig(layer=2))

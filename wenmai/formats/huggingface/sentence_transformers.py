@@ -55,6 +55,12 @@ def read_embedding(folder: Path) -> dict[str, Any] | None:
         if kept := said.get("activation_fn"):
             _log.warning("%s: activation_fn=%s is not kept: numbers are those before it", folder / _PROMPTS, kept)
         return None
+    if kept := said.get("truncate_dim"):
+        _log.warning(
+            "%s: truncate_dim=%s is not kept: vectors have all their numbers, not these first ones alone",
+            folder / _PROMPTS,
+            kept,
+        )
     steps = _steps(folder)
     found: dict[str, Any] = {"normalise": "Normalize" in steps}
     if "Pooling" not in steps:
