@@ -13,6 +13,7 @@ from tests.data.labelled_files import written
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.drawing import drawn
 from wenmai.data.examples import (
+    Answer,
     ChoiceExample,
     ExamplesConfig,
     ExamplesStats,
@@ -92,6 +93,12 @@ def test_values_of_numpy_are_those_of_python():
         "answers": {"text": np.array(["Ann"]), "answer_start": np.array([0])},
     }
     assert next(iter(open_examples([asked], "span"))).answers[0].text == "Ann"
+    typed = SpanExample("1", "", "Ann went", "Who?", (Answer("went", np.int64(4)),), np.bool_(False))
+    assert list(open_examples([typed], "span")) == [typed]
+    chosen = ChoiceExample(("Ann went.",), "Who?", ("Bob", "Ann"), np.int64(1))
+    (found,) = open_examples([chosen], "choice")
+    assert found == chosen
+    assert type(found.answer) is int
 
     class Table:
         """What pandas would have."""

@@ -405,4 +405,4 @@ def _span_record(item: Any) -> Any:  # noqa: ANN401
         return item
     given: Any = item.answers
     answers = [{"text": one.text, "answer_start": one.start} if isinstance(one, Answer) else one for one in given]
-    return {**item._asdict(), "answers": answers, "is_impossible": item.impossible}
+    return _native({**item._asdict(), "answers": answers, "is_impossible": item.impossible})

@@ -252,7 +252,7 @@ def without_empty_end(options: Sequence[Any]) -> list[Any]:
 def _chosen(given: Any, texts: Sequence[str], keys: Sequence[str]) -> int:  # noqa: ANN401  any JSON
     if given is None or given == "":
         raise Unlabelled("has no right answer")
-    said = given
+    said = given = given.item() if hasattr(given, "item") else given  # a number of numpy, in an example from Python
     if isinstance(given, str):
         if given in keys:
             return list(keys).index(given)
