@@ -196,8 +196,7 @@ def run_passes(
             if not math.isfinite(loss):
                 raise TrainingError(
                     f"the loss is no longer a number after {totals.position / end:.1%} of the training (learning rate "
-                    f"{rate(max(0, totals.position - 1)):.5g}); lower learning_rate, and with algorithm=cbow keep "
-                    "cbow_mean=true"
+                    f"{rate(max(0, totals.position - 1)):.5g}); lower learning_rate"
                 )
             speed = (totals.words - words_before) / max(1e-9, now - started)
             progress = totals.position / end
