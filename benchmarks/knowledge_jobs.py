@@ -111,9 +111,11 @@ def pretraining_facts(run: str, language: str) -> dict[str, Any]:
     """Returns which tasks a run of ``ernie`` or ``ernie-2`` learned, and what it knew of each after each stage.
 
     ``by_stage`` has the metrics of the last evaluation within each stage, or nothing if there was none; ``missing``
-    are tasks that ``ernie-2`` learns by default and this run did not.
+    are tasks that ``ernie-2`` learns by default and this run did not; instead of its first task, a run may learn any
+    other one that only masks.
     """
     from wenmai.core.registry import find_system
+    from wenmai.data.pretraining import find_task
     from wenmai.training.records import read_records
     from wenmai.training.run import Run
 
@@ -123,6 +125,8 @@ def pretraining_facts(run: str, language: str) -> dict[str, Any]:
         raise SystemExit(f"{opened.recipe.system} learns no tasks; expected runs of ernie or ernie-2")
     task: Any = find_system("ernie-2").load()
     usual = task.implied({"language": {"en": "english", "zh": "chinese"}[language]}, None)["stages.tasks"]
+    masks = any(find_task(name).level == "none" for name in stages.tasks)
+    missing = [name for name in usual[1:] if name not in stages.tasks]
     table = opened.summary["stages"]
     loop = opened.recipe.sections["train"]
     evaluations = [one for one in read_records(opened.path / "metrics.jsonl") if one["kind"] == "evaluation"]
@@ -134,7 +138,7 @@ def pretraining_facts(run: str, language: str) -> dict[str, Any]:
     return {
         "tasks": list(stages.tasks),
         "stages": stages.stages,
-        "missing": [name for name in usual[1:] if name not in stages.tasks],
+        "missing": missing if masks else ["knowledge masking", *missing],
         "table": table,
         "by_stage": by_stage,
         "run_seed": loop.seed,

@@ -222,6 +222,9 @@ def test_a_finished_run_says_what_it_learned_in_which_stage(tmp_path: Path) -> N
     first, last = learned["by_stage"]
     assert last == {name: run.summary["validation"][name] for name in last}
     assert first["characters_loss"] != last["characters_loss"]
+    alone = wenmai.train("ernie-2", text, out=tmp_path / "alone", tasks=tasks[1:], budget=6, **TINY)
+    missing = knowledge_jobs.pretraining_facts(str(alone.path), "en")["missing"]
+    assert missing == ["knowledge masking", "capitalisation", "reordering", "discourse"]
     found = knowledge_jobs.fill_names(str(run.path), str(text), str(names), "in-order")
     assert (found["names"], found["entities"], found["texts"]) == (2, 20, 3)  # each ten times
     plain = wenmai.train("bert", text, out=tmp_path / "bert", **{**TINY, "evaluate_steps": None})
