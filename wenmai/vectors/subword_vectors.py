@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from wenmai.vectors.errors import UnknownWordError
 from wenmai.vectors.lengths import Vector, unit
-from wenmai.vectors.table import Key, UnknownWordError
+from wenmai.vectors.table import Key
 from wenmai.vectors.word_vectors import WordVectors
 
 __all__ = ["SubwordVectors"]

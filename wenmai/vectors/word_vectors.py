@@ -17,12 +17,13 @@ from numpy.typing import ArrayLike, DTypeLike
 from wenmai.core.errors import FormatError, SettingError, VocabError, require_list
 from wenmai.core.showing import Shown
 from wenmai.vectors.comparing import ComparedWords
+from wenmai.vectors.errors import UnknownAttributeError, UnknownWordError
 from wenmai.vectors.evaluation import Correlation, Section, SimilarityFunction, analogy_sections, pair_correlations
 from wenmai.vectors.lengths import Vector
 from wenmai.vectors.neighbours import Indexer, Neighbours
 from wenmai.vectors.pooling import Weighting, embedded
 from wenmai.vectors.store import read_table, write_table
-from wenmai.vectors.table import Key, UnknownAttributeError, UnknownWordError
+from wenmai.vectors.table import Key
 from wenmai.vectors.word2vec_files import read_counts, read_rows, write_counts, write_rows
 
 __all__ = ["Indexer", "Neighbours", "UnknownAttributeError", "UnknownWordError", "Vector", "WordVectors"]
