@@ -99,6 +99,15 @@ def test_contexts_can_be_added_and_rows_made_equally_long(counts):
     assert not lengths[~present].any()
 
 
+def test_directions_that_the_matrix_does_not_have_stay_empty():
+    counts = np.zeros((21, 21), np.float32)
+    counts[0, 1:] = counts[1:, 0] = 3  # all words but the first have the same neighbour: the rank is 2
+    config = PpmiConfig(vector_size=10, eigenvalue_weight=0.0)
+    model = PpmiSvd.fit(config, vocab(21), sparse.csr_array(counts), seed=1)
+    assert (np.abs(model.words).max(axis=0) > 0).tolist() == [True] * 2 + [False] * 8
+    np.testing.assert_allclose(model.words[1:], np.tile(model.words[1], (20, 1)), atol=1e-5)
+
+
 def test_what_cannot_be_factorised_is_explained(counts):
     with pytest.raises(SettingError, match="a vocabulary of more than 60 words, but it has 60"):
         PpmiSvd.fit(PpmiConfig(vector_size=60), vocab(60), sparse.csr_array(counts), 1)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["PpmiConfig", "PpmiSvd", "positive_information"]
 
 _MODEL = "model.safetensors"
+_NOISE = 1e-6  # of the largest singular value: what is smaller is 0, and its direction arbitrary
 Floats = npt.NDArray[np.float32]
 
 
@@ -110,7 +111,7 @@ class PpmiSvd:
         left, values, right = svds(matrix, size, v0=start, solver="arpack")
         order = np.argsort(-values, kind="stable")
         values = np.maximum(values[order], 0)
-        weights = values**config.eigenvalue_weight
+        weights = np.where(values > _NOISE * values[0], values**config.eigenvalue_weight, 0)
         model = cls(
             config,
             vocab,
