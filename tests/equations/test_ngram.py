@@ -95,6 +95,12 @@ def test_the_worked_sentences(tmp_path):
     assert without == pytest.approx(4.996437, abs=1e-5)
 
 
+def test_pruning_by_a_huge_number_is_that_of_all_longer_ngrams(tmp_path):
+    for memory in (4.0, 1e-9):  # gigabytes: at once, and on disk
+        model, _ = train(EXAMPLE, tmp_path, order=2, prune="0,99999999999999999999", memory=memory)
+        assert model.model.ngrams == (7, 0)
+
+
 def test_the_worked_pruning(tmp_path):
     model, _ = train(EXAMPLE, tmp_path, order=2, prune="0,1")
     assert math.exp(model.model.contexts["backoff"][1]) == pytest.approx(0.941667, abs=1e-6)

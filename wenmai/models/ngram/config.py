@@ -12,6 +12,7 @@ from wenmai.core.errors import SettingError, nearest_name
 __all__ = ["MAX_ORDER", "CountingConfig", "NgramConfig", "Smoothing"]
 
 MAX_ORDER = 16
+_MOST_TIMES = 2**63 - 1  # what kernels can count to
 Smoothing = Literal["modified-kneser-ney", "kneser-ney", "absolute", "add-k", "mle", "arpa"]
 
 
@@ -57,7 +58,7 @@ class NgramConfig:
         parts = [part for part in re.split(r"[,\s]+", self.prune.strip("[]() ")) if part]
         if not all(part.isascii() and part.isdigit() for part in parts):
             raise SettingError(f"prune={self.prune!r}: expected whole numbers with commas, such as 0,0,1")
-        numbers = [int(part) for part in parts] or [0]
+        numbers = [min(int(part), _MOST_TIMES) for part in parts] or [0]
         if numbers[0] != 0:
             raise SettingError(
                 f"prune={self.prune!r}: the first is of single words, which min_count leaves out; give 0"
