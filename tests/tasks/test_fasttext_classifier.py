@@ -238,6 +238,14 @@ def test_autotune_explains_mistakes(texts):
             autotune(texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", **wrong)
     with pytest.raises(SettingError, match="no text has this label"):
         autotune(texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", metric="f1:no")
+    with pytest.raises(SettingError, match="expected f1 or f1:LABEL"):
+        autotune(texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", metric="f1:")
+    first = (texts / "train.txt").read_text("utf-8").split("\n")[0]
+    (texts / "one.txt").write_text(first + "\n", "utf-8")
+    labels = {line.split()[0] for line in (texts / "train.txt").read_text("utf-8").splitlines()} - set(first.split())
+    absent = min(labels).removeprefix("__label__")
+    with pytest.raises(SettingError, match=r"no text of .*one\.txt has this label"):
+        autotune(texts / "train.txt", valid=texts / "one.txt", out=texts / "run", metric=f"f1:{absent}")
     with pytest.raises(SettingError, match="bytes"):
         autotune(texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", size_bytes=10)
     with pytest.raises(TrainingError, match="none of"):

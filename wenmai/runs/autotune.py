@@ -137,7 +137,7 @@ def autotune(
         SettingError: for an unknown metric or setting, or a number out of its range.
         TrainingError: if no trial succeeded.
     """
-    if metric != "f1" and not metric.startswith("f1:"):
+    if metric != "f1" and not (metric.startswith("f1:") and metric != "f1:"):
         raise SettingError(f"metric={metric!r}: expected f1 or f1:LABEL")
     if not 0 <= seconds < math.inf:  # NaN neither
         raise SettingError(f"seconds={seconds}: expected a finite number from 0 on")
@@ -164,6 +164,8 @@ def autotune(
         label = metric.partition(":")[2]
         if label and label not in set(data.label_names):
             raise SettingError(f"metric={metric!r}: no text has this label")
+        if label and not any(label in example.labels for example in examples):
+            raise SettingError(f"metric={metric!r}: no text of {valid} has this label, so nothing could be measured")
         generator = random.Random(first.sections["train"].seed)
         current = _searched(first)
         trials: list[Trial] = []
