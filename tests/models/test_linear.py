@@ -162,6 +162,8 @@ def test_classes_that_come_later_are_named_first(flowers):
     features, labels = flowers
     first = labels == "setosa"
     model = SoftmaxRegression()
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        Perceptron().partial_fit(features[first], labels[first], classes=["setosa"])
     with pytest.raises(ValueError, match="needs classes"):
         model.partial_fit(features[first], labels[first])
     model.partial_fit(features[first], labels[first], classes=np.unique(labels))

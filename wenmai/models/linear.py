@@ -291,6 +291,8 @@ class _LinearClassifier(ClassifierMixin, _LinearEstimator):  # type: ignore[misc
         if first and classes is None:
             raise ValueError("the first call of partial_fit needs classes: all labels there will ever be")
         known = np.unique(column_or_1d(classes)) if classes is not None else self.classes_
+        if known.size < 2:
+            raise ValueError(f"classes={known.tolist()}: expected at least 2 classes")
         if not first and not np.array_equal(known, self.classes_):
             raise ValueError(f"classes={known!r}: expected those of the first call, {self.classes_!r}")
         if strange := sorted(set(column_or_1d(y).tolist()) - set(known.tolist())):
