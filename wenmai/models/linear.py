@@ -28,8 +28,6 @@ __all__ = [
 ]
 
 Array = npt.NDArray[np.float64]
-
-
 Solver = Literal["closed", "lbfgs", "gradient"]
 
 
@@ -80,11 +78,9 @@ class _LinearEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has
             raise ValueError("epochs and batch_size are at least 1 (batch_size=None takes all examples at once)")
         if self.learning_rate <= 0 or (getattr(self, "l2", None) or 0.0) < 0 or getattr(self, "tol", 1.0) <= 0:
             raise ValueError("learning_rate and tol are above 0, l2 not below")
-        if self.decay not in ("constant", "linear"):
-            raise ValueError(f"decay={self.decay!r}: expected 'constant' or 'linear'")
-        if getattr(self, "solver", "gradient") not in self._solvers:
-            known = " or ".join(map(repr, self._solvers))
-            raise ValueError(f"solver={self.solver!r}: expected {known}")
+        for name, known in (("decay", ("constant", "linear")), ("solver", self._solvers)):
+            if getattr(self, name, known[0]) not in known:
+                raise ValueError(f"{name}={getattr(self, name)!r}: expected {' or '.join(map(repr, known))}")
         return features, targets
 
     def _descent(self, features: Any, targets: Array, sample_weight: Any) -> Descent:  # noqa: ANN401
