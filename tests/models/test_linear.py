@@ -229,7 +229,7 @@ def test_mistakes_have_messages(kind, features, labels, message):
 
 @pytest.mark.parametrize(
     "options",
-    [{"epochs": 0}, {"batch_size": 0}, {"learning_rate": 0.0}, {"l2": -1.0}, {"decay": "linaer"}],
+    [{"epochs": 0}, {"batch_size": 0}, {"learning_rate": 0.0}, {"l2": -1.0}, {"decay": "quadratic"}],
     ids=lambda o: next(iter(o)),
 )
 def test_settings_that_make_no_sense_are_refused(options):
