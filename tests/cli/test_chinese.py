@@ -187,5 +187,5 @@ def test_tables_and_checks_are_in_chinese(shell, monkeypatch):
     assert lines[1].split() == ["标签", "文本数", "精确率", "召回率", "F1"]
     assert lines[4].split() == ["标签＼预测为", "a", "b"]
     assert shell("verify", "labels").out.splitlines() == ["配方：fasttext-supervised", "model：完好"]
-    placed = shell("embed", "labels", "one", "--out", "labels.txt/a.npy", code=1)
-    assert placed.err == "wenmai: labels.txt：不是文件夹\n"
+    placed = shell("embed", "labels", "one", "--out", "labels.txt/a.npy", code=2)
+    assert placed.err == "wenmai: --out labels.txt/a.npy：labels.txt 是文件；请另选文件\n"

@@ -65,6 +65,7 @@ def test_the_shell_knows_them_as_it_knows_ours(installed, tmp_path, cache_folder
         f"train fading text.txt --out fading {language}",
         f"train alibi text.txt --out alibi {language} --set max_length=16",
         f"train topics labels.txt --from fading --out topics {loop}",
+        f"train topics labels.txt --from fading --out others {loop}",
         f"train --from alibi text.txt --out more {loop}",
         "resume topics",
         "verify topics",
@@ -75,7 +76,7 @@ def test_the_shell_knows_them_as_it_knows_ours(installed, tmp_path, cache_folder
         "evaluate fading --on text.txt --json",
         "evaluate topics --on labels.txt",
         "compare fading alibi --on text.txt --out language",
-        "compare topics topics/../topics --on labels.txt --out labels",
+        "compare topics others --on labels.txt --out labels",
         "export fading ctranslate2 engine",
     ]
     command = [sys.executable, "-c", LIFE]

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from wenmai.core.errors import FormatError, RunError
+from wenmai.core.wording import say
 
 __all__ = [
     "cache_folder",
@@ -47,13 +48,13 @@ def obstacle_to(folder: Path) -> str:
     """Returns why nothing could be written into a folder, which may have to be made first; empty if it could."""
     nearest = next(place for place in (folder, *folder.parents) if place.exists())
     if not nearest.is_dir():
-        return f"{nearest} is a file"
-    return "" if os.access(nearest, os.W_OK | os.X_OK) else f"you may not write into {nearest}"
+        return say("{path} is a file", path=nearest)
+    return "" if os.access(nearest, os.W_OK | os.X_OK) else say("you may not write into {path}", path=nearest)
 
 
 def obstacle_to_file(path: Path) -> str:
     """Returns why no file could be written there, perhaps in place of another; empty if one could."""
-    return f"{path} is a folder" if path.is_dir() else obstacle_to(path.parent)
+    return say("{path} is a folder", path=path) if path.is_dir() else obstacle_to(path.parent)
 
 
 def cache_folder() -> Path:

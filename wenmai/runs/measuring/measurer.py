@@ -200,7 +200,7 @@ def title_of(name: str | Path, among: Iterable[str | Path] = ()) -> str:
     """
     others = [Path(other).parts for other in among if not in_catalogue(other)]
     if in_catalogue(name):
-        short = str(name).removeprefix("data:")
+        short = str(name).partition(":")[2]
         return str(name) if any(other[-1:] == (short,) for other in others) else short
     parts = Path(name).parts
     length = 1
