@@ -276,7 +276,7 @@ def test_predictions_are_those_of_the_official_script(shell, runs):
     (shell.folder / "none.json").write_text("[]\n")
     shell("extract", runs / "ssan", path, "--threshold", "1", "--predictions", "none.json")
     refused = shell("extract", runs / "ssan", path, "--predictions", ".", code=2).err
-    assert "--predictions .: is a folder; name the file to write" in refused
+    assert "--predictions .: . is a folder; name another file" in refused
     refused = shell("extract", runs / "ssan", path, "--predictions", "none.json/a.json", code=2).err
     assert "--predictions none.json/a.json: none.json is a file; name another file" in refused
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from wenmai.core.compressed import reading
 from wenmai.core.errors import CorpusError, SettingError, WenmaiError
-from wenmai.core.folder import obstacle_to, writing_json
+from wenmai.core.folder import obstacle_to_file, writing_json
 from wenmai.core.wording import say
 from wenmai.data.lines import plain_name
 from wenmai.data.mentions import Found, cut_words, entities_of
@@ -274,9 +274,7 @@ def require_predictions(path: Path) -> None:
         SettingError: if there is a folder in their place, or a file without predictions, such as documents to read; or
             if nothing may be written there.
     """
-    if path.is_dir():
-        raise SettingError(f"--predictions {path}: is a folder; name the file to write")
-    if obstacle := obstacle_to(path.parent):
+    if obstacle := obstacle_to_file(path):
         raise SettingError(f"--predictions {path}: {obstacle}; name another file")
     if path.is_file():
         with path.open("rb") as file:
