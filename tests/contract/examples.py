@@ -462,7 +462,7 @@ EXAMPLES = {
             _NO_BASE,
             ({"structure": "none", "structured": "1"}, "structured has no effect"),
             ({"structured": "3"}, "has 2 layers"),
-            ({"features": False}, "have no effect with features=false"),
+            ({"features": False}, "has no effect with features=false"),
             ({"max_length": 13}, "more than the 12 tokens"),
         ),
     ),

@@ -22,8 +22,8 @@ def test_impossible_settings_are_refused(settings: dict[str, str], message: str)
         TextConfig(**settings)
 
 
-def test_identity_ignores_settings_without_effect() -> None:
-    assert TextConfig(phrase_threshold=7.0).identity() == TextConfig().identity()
+def test_identity_is_what_the_tokens_depend_on() -> None:
+    assert not {"phrase_threshold", "phrase_min_count"} & TextConfig().identity().keys()
     assert TextConfig(encoding="UTF8").identity() == TextConfig(encoding="utf-8").identity()
     assert TextConfig(phrases=1, phrase_threshold=7.0).identity() != TextConfig(phrases=1).identity()
     assert TextConfig(lowercase=True).identity() != TextConfig().identity()

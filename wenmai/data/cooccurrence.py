@@ -21,6 +21,7 @@ import numpy.typing as npt
 from annotated_types import Ge, Gt, Le
 from typing_extensions import Doc
 
+from wenmai.config.effects import require_usual
 from wenmai.data.cached import mapped, stored_head
 from wenmai.text.vocab import Vocab
 
@@ -54,6 +55,10 @@ class CountsConfig:
     memory: Annotated[
         float, Gt(0), Doc("gigabytes for text and index while counting; a longer text is counted in parts")
     ] = 2.0
+
+    def __post_init__(self) -> None:
+        if not self.sample:
+            require_usual(self, ("subsampling",), "sample=0", needed="sample=0.001")
 
     def identity(self, seed: int) -> list[Any]:
         """What the counts depend on, as JSON values; not the memory."""

@@ -160,7 +160,8 @@ def encode_corpus(
     """
     folder = (cache or cache_folder()) / "corpora"
     if text.phrases > 0:
-        fewer = replace(text, phrases=text.phrases - 1, phrase_threshold=2 * text.phrase_threshold)
+        passes, threshold = text.phrases - 1, 2 * text.phrase_threshold
+        fewer = replace(text, phrases=passes, phrase_threshold=threshold) if passes else text.without_phrases
         base = encode_corpus(corpus, fewer, cache=cache, max_types=max_types, progress=progress, gold=gold)
         return _with_phrases(base, text, folder)
     return _encoded(corpus, text, folder, max_types, progress, gold=gold)

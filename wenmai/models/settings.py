@@ -7,6 +7,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BeforeValidator
 from typing_extensions import Doc
 
+from wenmai.config.effects import require_usual
 from wenmai.config.lists import listed
 from wenmai.core.errors import SettingError
 from wenmai.nn.names import ActivationName, CharacterActivation, HeadName, Kind, ScorerName, Selection
@@ -22,7 +23,6 @@ __all__ = [
     "TransformerXLConfig",
 ]
 
-_BUCKETS = 32  # of LTG-BERT
 _POOLED_HEADS = ("pair", "classification", "multiple-choice")
 _MOST_CLIP = 1e6  # far above what sums of bounded numbers reach
 _WINDOW = 10  # of local attention: Luong et al. 2015, sec. 3.2
@@ -141,7 +141,7 @@ class BertConfig:
     ] = "learned"
     buckets: Annotated[
         int, Ge(4), Doc("positions=relative: buckets of distances on each side, the near ones of one distance each")
-    ] = _BUCKETS
+    ] = 32
     segments: Annotated[int, Ge(0), Doc("segments that have a vector: two texts of a pair; 0: no such vectors")] = 2
     task_types: Annotated[int, Ge(0), Doc("tasks that have a vector, as in ERNIE 2.0; 0: no such vectors")] = 0
     dropout: Annotated[float, Ge(0), Lt(1), Doc("of embeddings and of the outputs of sub-layers")] = 0.1
@@ -178,8 +178,8 @@ class BertConfig:
             )
         if self.shifted and "mlm" not in self.heads:
             raise SettingError("shifted has no effect without the head mlm; leave it out")
-        if self.buckets != _BUCKETS and self.positions != "relative":
-            raise SettingError(f"buckets has no effect with positions={self.positions}; leave it out")
+        if self.positions != "relative":
+            require_usual(self, ("buckets",), f"positions={self.positions}", needed="positions=relative")
         if self.gated and self.norm != "nested":
             raise SettingError(f"gated networks have a norm inside; add norm=nested instead of norm={self.norm}")
         if len(set(self.heads)) < len(self.heads):
@@ -381,5 +381,5 @@ class TransformerConfig:
                 f"hidden_size={self.hidden_size} is not a multiple of num_heads={self.num_heads}; each head gets an "
                 "equal share"
             )
-        if self.max_distance != 16 and self.positions != "shaw":
-            raise SettingError(f"max_distance has no effect with positions={self.positions}; leave it out")
+        if self.positions != "shaw":
+            require_usual(self, ("max_distance",), f"positions={self.positions}", needed="positions=shaw")

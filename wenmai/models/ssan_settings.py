@@ -7,12 +7,11 @@ from annotated_types import Ge, Lt
 from pydantic import BeforeValidator
 from typing_extensions import Doc
 
+from wenmai.config.effects import require_usual
 from wenmai.config.lists import listed
 from wenmai.core.errors import SettingError
 
 __all__ = ["SsanConfig"]
-
-_DISTANCE_SIZE, _MOST_ENTITIES = 20, 42
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,16 +35,16 @@ class SsanConfig:
         bool,
         Doc("the encoder reads types and numbers of entities too, and the classifier the distances of two entities"),
     ] = True
-    most_entities: Annotated[int, Ge(1), Doc("features: numbers of entities that have a vector")] = _MOST_ENTITIES
-    distance_size: Annotated[int, Ge(1), Doc("features: size of the vector of a distance")] = _DISTANCE_SIZE
+    most_entities: Annotated[int, Ge(1), Doc("features: numbers of entities that have a vector")] = 42
+    distance_size: Annotated[int, Ge(1), Doc("features: size of the vector of a distance")] = 20
     entity_size: Annotated[int, Ge(1), Doc("size of the vector of an entity")] = 128
     head_dropout: Annotated[float, Ge(0), Lt(1), Doc("of the vectors of entities")] = 0.1
 
     def __post_init__(self) -> None:
-        if self.structure == "none" and self.structured:
-            raise SettingError("structured has no effect with structure=none; leave it out")
+        if self.structure == "none":
+            require_usual(self, ("structured",), "structure=none", needed="structure=biaffine")
         if len(set(self.structured)) < len(self.structured) or any(layer < 1 for layer in self.structured):
             named = ",".join(map(str, self.structured))
             raise SettingError(f"structured={named}: expected different numbers of layers, the first of which is 1")
-        if not self.features and (self.most_entities, self.distance_size) != (_MOST_ENTITIES, _DISTANCE_SIZE):
-            raise SettingError("most_entities and distance_size have no effect with features=false; leave them out")
+        if not self.features:
+            require_usual(self, ("most_entities", "distance_size"), "features=false", needed="features=true")

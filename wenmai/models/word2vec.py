@@ -29,6 +29,7 @@ import numpy.typing as npt
 from annotated_types import Ge, Le
 from typing_extensions import Doc
 
+from wenmai.config.effects import require_usual
 from wenmai.core.errors import FormatError, SettingError
 from wenmai.core.tensors import read_tensor_into, tensor_shapes, write_tensors
 from wenmai.models.folder import read_config, read_vocab, write_config
@@ -82,6 +83,16 @@ class Word2VecConfig:
             raise SettingError("softmax=true is an objective of its own; add negative=0 and leave hierarchical off")
         if not (self.softmax or self.negative or self.hierarchical):
             raise SettingError("there is nothing to learn from: set negative=5, hierarchical=true or softmax=true")
+        if self.algorithm == "skipgram":
+            require_usual(self, ("cbow_mean", "true_gradient"), "algorithm=skipgram", needed="algorithm=cbow")
+        else:
+            require_usual(self, ("shared_negatives",), "algorithm=cbow", needed="algorithm=skipgram")
+        if not self.cbow_mean:
+            require_usual(self, ("true_gradient",), "cbow_mean=false", needed="cbow_mean=true")
+        if not self.negative:
+            require_usual(self, ("shared_negatives", "noise_exponent"), "negative=0", needed="negative=5")
+        if not self.sample:
+            require_usual(self, ("subsampling",), "sample=0", needed="sample=0.001")
 
     @property
     def objective(self) -> str:

@@ -205,7 +205,7 @@ def words_of_texts(encoder: TokenVectors, texts: Sequence[str], text: TextConfig
         texts: The texts.
         text: How the text of the vectors was made; its phrases are left out.
     """
-    plain = replace(text, phrases=0, format="auto", encoding="utf-8")
+    plain = replace(text.without_phrases, format="auto", encoding="utf-8")
     sample = segmented(texts[:_SAMPLE], plain)
     return segmented(texts, replace(plain, lowercase=plain.lowercase or _lowercase_covers_more(encoder, sample)))
 

@@ -9,6 +9,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BeforeValidator
 from typing_extensions import Doc
 
+from wenmai.config.effects import require_usual
 from wenmai.config.lists import listed
 from wenmai.core.errors import SettingError
 from wenmai.data.encoded_text import LinesConfig
@@ -45,11 +46,12 @@ __all__ = [
     "TranslationConfig",
 ]
 
-_SHORT_PAIRS, _SHORT_SHARE = 0.1, 0.9  # of BERT
-_SAMPLING_STEPS, _SAMPLING_FLOOR = 10_000, 0.25
-_TOP_LAYERS = 2
-_LORA_RANK, _LORA_ALPHA = 8, 16.0
-_LORA_TARGETS: tuple[LoraTarget, ...] = ("query", "value")
+_SHORT_SHARE = 0.9  # of BERT
+_OF_MODES = {
+    "top": ("top_layers",),
+    "frozen": ("layer",),
+    "lora": ("lora_rank", "lora_alpha", "lora_dropout", "lora_targets"),
+}
 _LM_WEIGHT = 0.5  # of GPT-1
 
 
@@ -99,7 +101,7 @@ class MaskedConfig:
         Doc("pairs=none: whether a sequence goes on in the next document, or documents in a row do not see each other"),
     ] = "joined"
     short_pairs: Annotated[float, Ge(0), Le(1), Doc("pairs: fraction of the sequences that are shorter at random")] = (
-        _SHORT_PAIRS
+        0.1
     )
     short_length: Annotated[
         int | None, Ge(4), Doc("most of the training is on sequences of this length, the rest on max_length; none: all")
@@ -117,9 +119,9 @@ class MaskedConfig:
     def __post_init__(self) -> None:
         if self.causal and self.pairs != "none":
             raise SettingError(f"causal={self.causal:g} goes with running text; leave out pairs={self.pairs}")
-        if self.pairs == "none" and self.short_pairs != _SHORT_PAIRS:
-            raise SettingError("short_pairs has no effect with pairs=none; leave it out")
-        if self.pairs != "none" and self.boundaries != "joined":
+        if self.pairs == "none":
+            require_usual(self, ("short_pairs",), "pairs=none", needed="pairs=next")
+        elif self.boundaries != "joined":
             raise SettingError(f"pairs={self.pairs} never joins documents; leave out boundaries={self.boundaries}")
         if self.short_length is None and self.short_share != _SHORT_SHARE:
             raise SettingError("short_share goes with short_length; add it, for example short_length=128")
@@ -138,18 +140,16 @@ class TranslationConfig:
         Literal["none", "linear", "exponential", "sigmoid"],
         Doc("seq2seq: how the fraction of gold tokens fed to the decoder falls (Bengio et al. 2015); none: all gold"),
     ] = "none"
-    sampling_steps: Annotated[int, Ge(1), Doc("updates over which that fraction falls; k of the sigmoid")] = (
-        _SAMPLING_STEPS
-    )
-    sampling_floor: Annotated[float, Ge(0), Le(1), Doc("that fraction never falls below this")] = _SAMPLING_FLOOR
+    sampling_steps: Annotated[int, Ge(1), Doc("updates over which that fraction falls; k of the sigmoid")] = 10_000
+    sampling_floor: Annotated[float, Ge(0), Le(1), Doc("that fraction never falls below this")] = 0.25
     validate_bleu: Annotated[
         bool, Doc("translate the validation pairs greedily at each evaluation, and report BLEU")
     ] = False
 
     def __post_init__(self) -> None:
-        usual = (self.sampling_steps, self.sampling_floor) == (_SAMPLING_STEPS, _SAMPLING_FLOOR)
-        if self.scheduled_sampling == "none" and not usual:
-            raise SettingError("sampling_steps and sampling_floor have no effect with scheduled_sampling=none")
+        if self.scheduled_sampling == "none":
+            names = ("sampling_steps", "sampling_floor")
+            require_usual(self, names, "scheduled_sampling=none", needed="scheduled_sampling=linear")
 
     def teacher_share(self, step: int) -> float:
         """Returns the fraction ε of gold tokens at an update from 0 (Bengio et al. 2015, section 2.4)."""
@@ -180,7 +180,7 @@ class FineTuneConfig:
             "weights of a sum of all layers; lora: products of small matrices beside the large ones"
         ),
     ] = "full"
-    top_layers: Annotated[int, Ge(1), Doc("mode=top: how many layers")] = _TOP_LAYERS
+    top_layers: Annotated[int, Ge(1), Doc("mode=top: how many layers")] = 2
     layer: Annotated[
         int,
         Doc("mode=frozen: the head sees what this layer says: 0 the embeddings, 1 the first layer, -1 the last one"),
@@ -196,14 +196,14 @@ class FineTuneConfig:
         Ge(1),
         Doc("the head learns alone for one epoch, then so many more layers with every epoch; none: all from the start"),
     ] = None
-    lora_rank: Annotated[int, Ge(1), Doc("mode=lora: inner size of the products, r")] = _LORA_RANK
-    lora_alpha: Annotated[float, Gt(0), Doc("mode=lora: products are scaled by lora_alpha/lora_rank")] = _LORA_ALPHA
+    lora_rank: Annotated[int, Ge(1), Doc("mode=lora: inner size of the products, r")] = 8
+    lora_alpha: Annotated[float, Gt(0), Doc("mode=lora: products are scaled by lora_alpha/lora_rank")] = 16.0
     lora_dropout: Annotated[float, Ge(0), Lt(1), Doc("mode=lora: dropout of the inputs of the products")] = 0.0
     lora_targets: Annotated[
         tuple[LoraTarget, ...],
         BeforeValidator(listed),
         Doc("mode=lora: projections that get a product: query, key, value, output, attention (all four), ffn, all"),
-    ] = _LORA_TARGETS
+    ] = ("query", "value")
     batch_size: Annotated[int, Ge(1), Doc("most examples of a batch, which has batch_tokens tokens at most")] = 32
     min_updates: Annotated[
         int,
@@ -228,13 +228,9 @@ class FineTuneConfig:
     scratch: Annotated[bool, Doc("the same architecture with fresh parameters, for comparison")] = False
 
     def __post_init__(self) -> None:
-        if self.mode != "top" and self.top_layers != _TOP_LAYERS:
-            raise SettingError(f"top_layers has no effect with mode={self.mode}; add mode=top")
-        if self.mode != "frozen" and self.layer != -1:
-            raise SettingError(f"layer has no effect with mode={self.mode}; add mode=frozen")
-        lora = self.lora_rank, self.lora_alpha, self.lora_dropout, self.lora_targets
-        if self.mode != "lora" and lora != (_LORA_RANK, _LORA_ALPHA, 0.0, _LORA_TARGETS):
-            raise SettingError(f"settings of lora have no effect with mode={self.mode}; add mode=lora")
+        for mode, names in _OF_MODES.items():
+            if self.mode != mode:
+                require_usual(self, names, f"mode={self.mode}", needed=f"mode={mode}")
         if not self.lora_targets:
             raise SettingError("lora_targets names no projection; name some, or leave it out")
         if self.mode not in ("full", "top") and (self.layer_decay != 1 or self.unfreeze is not None):

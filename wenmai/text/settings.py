@@ -3,12 +3,13 @@
 import codecs
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal, get_args
+from dataclasses import asdict, dataclass, replace
+from typing import Annotated, Any, Literal, Self, get_args
 
 from annotated_types import Ge, Gt
 from typing_extensions import Doc
 
+from wenmai.config.effects import require_usual
 from wenmai.core.errors import SettingError, nearest_name
 
 __all__ = [
@@ -128,6 +129,16 @@ class TextConfig:
     def __post_init__(self) -> None:
         check_choices(self, CHOICES)
         require_encoding(self.encoding)
+        if not self.phrases:
+            require_usual(self, ("phrase_threshold", "phrase_min_count"), "phrases=0", needed="phrases=1")
+
+    @property
+    def without_phrases(self) -> Self:
+        """These settings with no phrases."""
+        usual = type(self)()
+        return replace(
+            self, phrases=0, phrase_threshold=usual.phrase_threshold, phrase_min_count=usual.phrase_min_count
+        )
 
     @property
     def lossy(self) -> dict[str, bool | str]:

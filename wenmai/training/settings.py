@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from annotated_types import Ge, Gt, Lt
 from typing_extensions import Doc
 
+from wenmai.config.effects import require_usual
 from wenmai.core.errors import SettingError
 from wenmai.training.schedule import Schedule
 
@@ -70,7 +71,7 @@ class LoopConfig:
             raise SettingError(
                 f"weight_decay has no effect with optimiser={self.optimiser}; add weight_decay=0, or optimiser=adamw"
             )
-        if self.rate_floor and self.schedule not in ("linear", "cosine"):
-            raise SettingError(f"rate_floor has no effect with schedule={self.schedule}; add schedule=cosine")
-        if self.momentum and self.optimiser != "sgd":
-            raise SettingError(f"momentum has no effect with optimiser={self.optimiser}; add optimiser=sgd")
+        if self.schedule not in ("linear", "cosine"):
+            require_usual(self, ("rate_floor",), f"schedule={self.schedule}", needed="schedule=cosine")
+        if self.optimiser != "sgd":
+            require_usual(self, ("momentum",), f"optimiser={self.optimiser}", needed="optimiser=sgd")

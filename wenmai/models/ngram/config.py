@@ -7,6 +7,7 @@ from typing import Annotated, Literal, get_args
 from annotated_types import Ge, Gt, Le
 from typing_extensions import Doc
 
+from wenmai.config.effects import require_usual
 from wenmai.core.errors import SettingError, nearest_name
 
 __all__ = ["MAX_ORDER", "CountingConfig", "NgramConfig", "Smoothing"]
@@ -49,8 +50,10 @@ class NgramConfig:
             raise SettingError("prune cannot be used with add-k, where n-grams left out would have no probability")
         if self.k != 1.0 and self.smoothing != "add-k":
             raise SettingError(f"k={self.k} has no effect with smoothing={self.smoothing}; it is for smoothing=add-k")
-        if not self.interpolate_unigrams and self.smoothing in ("add-k", "mle"):
-            raise SettingError(f"interpolate_unigrams has no effect with smoothing={self.smoothing}; leave it out")
+        if self.smoothing in ("add-k", "mle"):
+            require_usual(
+                self, ("interpolate_unigrams",), f"smoothing={self.smoothing}", needed="smoothing=modified-kneser-ney"
+            )
 
     @property
     def thresholds(self) -> tuple[int, ...]:
