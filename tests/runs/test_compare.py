@@ -17,6 +17,7 @@ from wenmai.runs.compare_systems import compare_systems
 from wenmai.runs.comparison import Comparison, Measure
 from wenmai.runs.formats import export_run, import_run
 from wenmai.runs.measuring.measurer import Measurer, title_of
+from wenmai.training.callback import Callback
 
 SMALL = {"vector_size": 16, "epochs": 2, "threads": 1}
 
@@ -315,6 +316,22 @@ def test_what_cannot_be_compared(runs, tmp_path):
         wenmai.compare(runs, out=tmp_path / "file")
     with pytest.raises((VocabError, SettingError), match="no run has a vector for 'colour'"):
         wenmai.compare(runs, out=tmp_path, words=["colour"])
+
+
+def test_a_missing_set_is_told_before_any_is_measured(runs, sets, tmp_path):
+    class Following(Callback):
+        measured = ()
+
+        def evaluating(self, what, done, total):
+            self.measured += (what,)
+
+    following = Following()
+    with pytest.raises(WenmaiError, match=r"nowhere.txt: no such file"):
+        wenmai.compare(
+            runs, out=tmp_path / "report", similarity=[sets / "alike.txt", "nowhere.txt"], callback=following
+        )
+    assert not following.measured
+    assert not (tmp_path / "report").exists()
 
 
 @pytest.mark.parametrize(

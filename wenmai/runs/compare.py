@@ -64,6 +64,7 @@ def compare(
         raise RunError("there is nothing to compare; name at least one run")
     measurer = choose_measurer({run.recipe.system: run.task for run in opened}, "compare", options)
     options = measurer.listed("compare", options)
+    measurer.check(**options)
     start = described(opened, command, kinds=measurer.kinds, own_tokens=measurer.own_tokens)
     with following(callback, quiet=quiet) as follower:
         seen = [note for run in opened for note in seen_in_training(run, options.get("on") or [])]

@@ -90,7 +90,7 @@ class Measurer:
         evaluate: Takes a run and options, and returns an :class:`Evaluation`; ``progress``, if it takes that, is no
             option but a :data:`Progress`.
         compare: Takes runs, the comparison that describes them, and options; returns it with the measures. Likewise.
-        check: Takes the options of ``compare``, and makes sure before any training that their files are there.
+        check: Takes the options of ``compare``, and makes sure before any work that their files are there.
         kinds: How each kind of :class:`~wenmai.runs.comparison.Measure` that ``compare`` gives is shown.
         own_tokens: Whether each model has its own tokens, so that their counts cannot be compared.
     """
