@@ -339,6 +339,7 @@ def test_a_missing_set_is_told_before_any_is_measured(runs, sets, tmp_path):
     [
         ({"similarity": ["data:simlex999"]}, "did you mean 'data:simlex-999'"),
         ({"analogy": ["nowhere.txt"]}, "nowhere.txt: no such file"),
+        ({"restrict_vocab": 10, "probe": ["sst2"]}, "--restrict-vocab has no effect without --analogy"),
         ({"probe": ["sst3"]}, "sst2"),
         ({"probe": ["mrpc"]}, "is of sentence pairs"),
         ({"on": ["text.txt"]}, "--on: not for word vectors"),

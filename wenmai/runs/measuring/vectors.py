@@ -79,12 +79,13 @@ def evaluate(
 
     Raises:
         FormatError: if a test set is missing or has a malformed line.
-        SettingError: if there is no test set.
+        SettingError: if there is no test set, or ``restrict_vocab`` has no effect.
     """
     if not (similarity or analogy or probe):
         raise SettingError(
             "name at least one test set: --similarity FILE or --analogy FILE (`wenmai data list`), or --probe DATASET"
         )
+    check(similarity=similarity, analogy=analogy, probe=probe, restrict_vocab=restrict_vocab)
     turns = Turns(progress, sets=len(similarity) + len(analogy) + len(probe))
     pairs, questions = _measured(run.vectors, similarity, analogy, restrict_vocab, turns.begin)
     probes = _probed(run, probe, turns)
@@ -147,14 +148,17 @@ def check(
     similarity: Sequence[str | Path] = (),
     analogy: Sequence[str | Path] = (),
     probe: Sequence[str] = (),
+    restrict_vocab: int | None = _RESTRICT,
     **others: Any,  # noqa: ANN401  what names no file
 ) -> None:
     """Makes sure that test sets are there, and downloads them if need be.
 
     Raises:
         FormatError: if a file is missing.
-        SettingError: if there is no test set of a name, or no probe can be trained on it.
+        SettingError: if a set is unknown, no probe can be trained on it, or ``restrict_vocab`` has no effect.
     """
+    if restrict_vocab != _RESTRICT and not analogy:
+        raise SettingError("--restrict-vocab has no effect without --analogy; leave it out")
     for file in (*similarity, *analogy):
         _set(file, ())
     for name in probe:
