@@ -16,6 +16,7 @@ CASES = [
     ("word2vec", "phrase_threshold", 7.0, {}, {"phrases": 1}),
     ("glove", "phrase_min_count", 7, {}, {"phrases": 1}),
     ("glove", "subsampling", "clean", {}, {"sample": 1e-3}),
+    ("classifier", "epochs", 3, {"solver": "closed"}, {}),
     ("bert", "short_pairs", 0.5, {}, {"pairs": "next"}),
     ("gpt", "rate_floor", 0.5, {"schedule": "constant"}, {"schedule": "cosine"}),
     ("gpt", "momentum", 0.9, {}, {"optimiser": "sgd", "weight_decay": 0}),

@@ -11,6 +11,7 @@ import numpy as np
 from annotated_types import Ge, Gt
 from typing_extensions import Doc
 
+from wenmai.config.effects import require_usual
 from wenmai.config.recipe import Recipe
 from wenmai.core.clock import CLOCK
 from wenmai.core.errors import CorpusError, FormatError, SettingError
@@ -40,7 +41,11 @@ _BLOCKS = 20  # of an epoch, at most: records inside it
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DescentConfig:
-    """How a linear model is trained."""
+    """How a linear model is trained.
+
+    Raises:
+        SettingError: if a setting would have no effect.
+    """
 
     solver: Annotated[
         Literal["gradient", "closed"], Doc("gradient: gradient descent; closed: the normal equations of least squares")
@@ -54,6 +59,11 @@ class DescentConfig:
     ] = None
     seed: Annotated[int, Ge(0), Doc("decides the order of the examples")] = 1
     checkpoint_seconds: Annotated[float, Ge(0), Doc("seconds between checkpoints, at least")] = 600.0
+
+    def __post_init__(self) -> None:
+        if self.solver == "closed":
+            steps = ("batch_size", "epochs", "learning_rate")
+            require_usual(self, steps, "solver=closed", needed="solver=gradient")
 
 
 class ClassifierTask(Task):
