@@ -43,6 +43,12 @@ def test_accuracy_of_labels():
     assert 0 <= low <= accuracy <= high <= 1
 
 
+def test_accuracy_of_few_labels_is_uncertain_even_if_all_are_right():
+    accuracy, low, high = accuracy_interval(["a"] * 10, ["a"] * 10)
+    assert (accuracy, high) == (1, pytest.approx(1))
+    assert low == pytest.approx(0.7224672)  # Wilson's: 1 / (1 + z²/n)
+
+
 def test_results_say_what_they_measured():
     shared = {"dataset": "d", "split": "dev", "low": 0.1, "high": 0.3, "covered": 0.5, "majority": 0.4}
     text = TextProbe(weighting="sif", accuracy=0.2, examples=9, **shared)

@@ -182,7 +182,7 @@ def test_labels_have_an_f1_and_a_majority(monkeypatch):
     assert always.accuracy == 0.75
     assert always.macro_f1 == pytest.approx((6 / 7 + 0) / 2)
     assert json.loads(json.dumps(result.as_dict()))["figures"][0]["accuracy"] == 1.0
-    assert "accuracy 1.0000 [1.0000, 1.0000]  macro F1 1.0000" in str(result)
+    assert "accuracy 1.0000 [0.5101, 1.0000]  macro F1 1.0000" in str(result)
 
 
 def test_an_option_equal_to_the_right_one_is_right():

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wenmai.core.errors import CorpusError
-from wenmai.measures.bootstrap import percentile_interval, percentile_intervals
+from wenmai.measures.bootstrap import percentile_interval, percentile_intervals, wilson_interval
 
 __all__ = [
     "ChoiceResult",
@@ -72,7 +72,7 @@ class ClassificationResult:
             ``recall_at_k``.
         k: Labels that were named for each text, at most.
         accuracy: Proportion of the texts whose best label is one of theirs.
-        accuracy_low: 95 % bootstrap interval, from ...
+        accuracy_low: 95 % interval of Wilson, from ...
         accuracy_high: ... to.
         precision_at_k: As ``fasttext test``.
         recall_at_k: As ``fasttext test``.
@@ -168,38 +168,36 @@ class ChoiceResult:
     Attributes:
         questions: Questions.
         accuracy: Proportion of right choices.
-        accuracy_low: 95 % bootstrap interval, from ...
+        accuracy_low: 95 % interval of Wilson, from ...
         accuracy_high: ... to.
     """
 
     questions: int
     accuracy: float
-    accuracy_low: float | None
-    accuracy_high: float | None
+    accuracy_low: float
+    accuracy_high: float
 
     def as_dict(self) -> dict[str, Any]:
         """Returns plain JSON values."""
         return asdict(self)
 
     def __str__(self) -> str:
-        interval = "" if self.accuracy_low is None else f" [{self.accuracy_low:.4f}, {self.accuracy_high:.4f}]"
-        return f"accuracy {self.accuracy:.4f}{interval}  ({self.questions:,} questions)"
+        interval = f"[{self.accuracy_low:.4f}, {self.accuracy_high:.4f}]"
+        return f"accuracy {self.accuracy:.4f} {interval}  ({self.questions:,} questions)"
 
 
-def measure_choices(right: npt.NDArray[np.float64], *, resamples: int = 1000, seed: int = 0) -> ChoiceResult:
+def measure_choices(right: npt.NDArray[np.float64]) -> ChoiceResult:
     """Returns how many choices are right.
 
     Args:
         right: (N,) 1 for a right choice, else 0.
-        resamples: Draws of the bootstrap.
-        seed: Decides the draws.
 
     Raises:
         CorpusError: if there are no questions.
     """
     if not len(right):
         raise CorpusError("there are no questions; expected at least one")
-    low, high = percentile_interval(lambda w: w @ right / len(right), len(right), resamples=resamples, seed=seed)
+    low, high = wilson_interval(int(right.sum()), len(right))
     return ChoiceResult(questions=len(right), accuracy=float(right.mean()), accuracy_low=low, accuracy_high=high)
 
 
@@ -247,9 +245,7 @@ def measure_classification(
     present = np.flatnonzero(of_given)
     f1 = _share(2 * true, of_named + of_given)
     correct = np.array([bool(labels) and labels[0] in truth for labels, truth in zip(named, gold, strict=True)], float)
-    low, high = percentile_interval(
-        lambda weights: weights @ correct / len(correct), len(correct), resamples=resamples, seed=seed
-    )
+    low, high = wilson_interval(int(correct.sum()), len(correct))
 
     def f1_scores(weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         """The micro F1, the macro F1, and that of each label that occurs; NaN of labels that were not drawn."""
@@ -291,8 +287,8 @@ def measure_classification(
         unseen=int((~seen).sum()),
         k=k,
         accuracy=float(correct.mean()),
-        accuracy_low=0.0 if low is None else low,
-        accuracy_high=1.0 if high is None else high,
+        accuracy_low=low,
+        accuracy_high=high,
         precision_at_k=true_seen / max(1.0, float(named_table.sum(axis=1)[seen].sum())),
         recall_at_k=true_seen / max(1, known_given),
         micro_f1=2 * true_seen / max(1.0, float(of_named.sum() + of_given.sum())),

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from wenmai.core.errors import CorpusError
-from wenmai.measures.bootstrap import percentile_interval
+from wenmai.measures.bootstrap import wilson_interval
 from wenmai.measures.classification import measure_classification
 
 __all__ = ["NORMALISATIONS", "FewShotResult", "OptionFigures", "judged", "measure_options"]
@@ -37,7 +37,7 @@ class OptionFigures:
     Attributes:
         normalisation: ``raw``, ``per_token`` or ``relative``.
         accuracy: Proportion of the examples whose best option is right.
-        low: 95 % bootstrap interval, from ...
+        low: 95 % interval of Wilson, from ...
         high: ... to.
         macro_f1: Mean F1 of the labels; None where each example has options of its own.
         ties: Examples of which several options are best; the first of them counts.
@@ -131,7 +131,6 @@ def measure_options(
     answers: Sequence[int],
     *,
     labels: Sequence[str] = (),
-    seed: int = 0,
 ) -> tuple[OptionFigures, ...]:
     """Compares the best options with the right ones.
 
@@ -140,14 +139,13 @@ def measure_options(
         options: The options of each example; one that is equal to the right one is right.
         answers: The index of the right one.
         labels: The labels that the options of every example stand for, if they do.
-        seed: Decides the draws of the intervals.
 
     Raises:
         CorpusError: if there are no examples.
     """
     if not judgements:
         raise CorpusError("there are no examples to measure on")
-    return tuple(_figures(name, judgements, options, answers, labels, seed) for name in NORMALISATIONS)
+    return tuple(_figures(name, judgements, options, answers, labels) for name in NORMALISATIONS)
 
 
 def _figures(
@@ -156,14 +154,13 @@ def _figures(
     options: Sequence[Sequence[str]],
     answers: Sequence[int],
     labels: Sequence[str],
-    seed: int,
 ) -> OptionFigures:
     scores = [found[name] for found in judgements]
     best = [one.index(max(one)) for one in scores]
     right = np.array(
         [given[place] == given[answer] for given, place, answer in zip(options, best, answers, strict=True)], np.float64
     )
-    low, high = percentile_interval(lambda weights: weights @ right / len(right), len(right), seed=seed)
+    low, high = wilson_interval(int(right.sum()), len(right))
     macro_f1 = None
     if labels:
         gold = [[labels[answer]] for answer in answers]
@@ -173,8 +170,8 @@ def _figures(
     return OptionFigures(
         normalisation=name,
         accuracy=float(right.mean()),
-        low=0.0 if low is None else low,
-        high=1.0 if high is None else high,
+        low=low,
+        high=high,
         macro_f1=macro_f1,
         ties=sum(
             len({option for option, score in zip(given, one, strict=True) if score == max(one)}) > 1

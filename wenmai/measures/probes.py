@@ -4,9 +4,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
-from wenmai.measures.bootstrap import percentile_interval
+from wenmai.measures.bootstrap import wilson_interval
 from wenmai.measures.tagging import TagFigures, entities, measure_tags
 
 __all__ = ["TagFigures", "TaggingProbe", "TextProbe", "accuracy_interval", "entities", "measure_tags"]
@@ -21,7 +19,7 @@ class TextProbe:
         split: What was measured on.
         weighting: ``mean``, ``tfidf`` or ``sif``.
         accuracy: Proportion of the texts that are classified correctly.
-        low: 95 % bootstrap interval, from ...
+        low: 95 % interval of Wilson, from ...
         high: ... to.
         majority: The accuracy of always naming the most frequent class of the training texts.
         examples: Texts.
@@ -104,13 +102,10 @@ class TaggingProbe:
         )
 
 
-def accuracy_interval(
-    gold: Sequence[str], predicted: Sequence[str], *, seed: int = 0
-) -> tuple[float, float | None, float | None]:
-    """Returns the proportion of labels that are right and its 95 % bootstrap interval."""
-    right = np.array([a == b for a, b in zip(gold, predicted, strict=True)], np.float64)
-    low, high = percentile_interval(lambda weights: weights @ right / len(right), len(right), seed=seed)
-    return float(right.mean()), low, high
+def accuracy_interval(gold: Sequence[str], predicted: Sequence[str]) -> tuple[float, float, float]:
+    """Returns the proportion of labels that are right and its 95 % interval, that of Wilson."""
+    right = sum(a == b for a, b in zip(gold, predicted, strict=True))
+    return right / len(gold), *wilson_interval(right, len(gold))
 
 
 def _interval(low: float | None, high: float | None) -> str:

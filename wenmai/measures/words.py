@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from wenmai.core.compressed import reading
 from wenmai.core.errors import FormatError, SettingError
-from wenmai.measures.bootstrap import percentile_interval
+from wenmai.measures.bootstrap import percentile_interval, wilson_interval
 from wenmai.vectors.lengths import cosines
 from wenmai.vectors.questions import best_answers, given_words, searched_words
 from wenmai.vectors.word_vectors import WordVectors
@@ -273,8 +273,6 @@ def evaluate_analogies(
     *,
     restrict_vocab: int | None = 30_000,
     method: Literal["add", "mul"] = "add",
-    seed: int = 0,
-    resamples: int = 1000,
 ) -> AnalogyResult:
     """Answers analogy questions "a is to b as c is to what?" by the rules of word2vec's compute-accuracy.
 
@@ -288,8 +286,6 @@ def evaluate_analogies(
             questions if they have a vector (answers are words of the vocabulary).
         method: ``add`` maximises ``cos(w, b) - cos(w, a) + cos(w, c)``, ``mul`` the product and quotient of
             Levy and Goldberg 2014, equation 4.
-        seed: of the bootstrap.
-        resamples: of the bootstrap, over the covered questions.
 
     Raises:
         FormatError: if the file cannot be read.
@@ -316,7 +312,7 @@ def evaluate_analogies(
     right = np.bincount(section_of, correct, len(sections)).astype(int).tolist()
     attempted = np.bincount(section_of, minlength=len(sections)).tolist()
     size = len(questions)
-    low, high = percentile_interval(lambda weights: weights @ correct / size, size, resamples=resamples, seed=seed)
+    low, high = wilson_interval(int(correct.sum()), size) if size else (None, None)
     divided = len(sections) > SEMANTIC_SECTIONS
     first, rest = slice(SEMANTIC_SECTIONS), slice(SEMANTIC_SECTIONS, None)
     return AnalogyResult(

@@ -42,7 +42,7 @@ def evaluate_few_shot(
         on: A data set of classes, sentence pairs or multiple choice, as ``data:NAME``, or ``data:NAME/SPLIT`` to
             evaluate on another split than ``dev``.
         shots: Solved examples in a prompt (K).
-        seed: Seed of the solved examples, of ``limit`` and of the intervals.
+        seed: Seed of the solved examples and of ``limit``.
         limit: Examples to evaluate, drawn from the split; none: all.
         progress: Called with the number of examples done, and of all.
 
@@ -105,7 +105,7 @@ def few_shot(
         answers.append(template.answer(example))
         if progress is not None:
             progress(done, len(places))
-    metrics = measure_options(judgements, options, answers, labels=tuple(template.words), seed=seed)
+    metrics = measure_options(judgements, options, answers, labels=tuple(template.words))
     usual = Counter(map(template.answer, train)).most_common(1)[0][0]
     chances = [given.count(given[answer]) / len(given) for given, answer in zip(options, answers, strict=True)]
     return FewShotResult(

@@ -112,7 +112,7 @@ def probe_encoder(
         kept = drawn([getattr(example, "label", None) for example in train], limit, seed)
         train = [train[place] for place in sorted(kept)]
     if dataset.task == "classification":
-        return _probe_texts(encoder, dataset, train, split, seed, text)
+        return _probe_texts(encoder, dataset, train, split, text)
     return [_probe_tags(encoder, dataset, train, split, seed, text)]
 
 
@@ -124,7 +124,7 @@ def require_probed(dataset: Dataset) -> None:
 
 
 def _probe_texts(
-    encoder: TokenVectors, dataset: Dataset, train: list[Any], split: str, seed: int, text: TextConfig
+    encoder: TokenVectors, dataset: Dataset, train: list[Any], split: str, text: TextConfig
 ) -> list[TextProbe | TaggingProbe]:
     segment = dataset.segment if text.segment == "whitespace" else text.segment
     measured = list(dataset.read(split))
@@ -145,7 +145,7 @@ def _probe_texts(
         features = VectorFeatures(FeaturesConfig(features="vectors", weighting=weighting), encoder)
         model = fit_probe(features.fit_transform(tokens), [known.index(label) for label in labels])
         named = [known[number] for number in model.predict(features.transform(measured_tokens))]
-        accuracy, low, high = accuracy_interval(gold, named, seed=seed)
+        accuracy, low, high = accuracy_interval(gold, named)
         found.append(TextProbe(weighting=weighting, accuracy=accuracy, low=low, high=high, **shared))
     return found
 

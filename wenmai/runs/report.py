@@ -34,8 +34,9 @@ __all__ = ["report_html", "write_report"]
 
 NOTES = {
     "Coverage": "counts the items whose words are all known to the system; scores of word sets leave out the others.",
-    "Interval": "comes from drawing the test items again at random, many times: {confidence} of the "
-    "draws score inside it. It reflects which items were tested, not how results vary with the training seed.",
+    "Interval": "is Wilson's for the proportion of items that are right; for other metrics the test items are drawn "
+    "again at random, many times, and {confidence} of the draws score inside it. It reflects which items were tested, "
+    "not how results vary with the training seed.",
     "Difference": "Δ is the metric of a system minus that of {first} on the same test items, and p the chance of a "
     "difference at least as large between systems that do not differ.",
     "Speed": "is the number of corpus words read per second of training, averaged over all epochs.",

@@ -206,7 +206,7 @@ def _interval(one: ProbeSet, predicted: Sequence[str], seed: int) -> tuple[float
     """Returns the F1 of entities, if there are some, and the interval of the score."""
     given = one.examples[len(one.examples) - one.sizes[2] :]
     if one.task != "tagging":
-        _, low, high = accuracy_interval([example.label for example in given], predicted, seed=seed)
+        _, low, high = accuracy_interval([example.label for example in given], predicted)
         return None, low, high
     figures = measure_tags([example.tags for example in given], one.sentence_tags(predicted), seed=seed)
     return figures.f1, figures.low, figures.high
