@@ -245,6 +245,13 @@ def test_names_that_are_unusual_are_no_example(tmp_path):
         read(path, "pair")
 
 
+def test_unusual_names_of_several_words_are_no_example(tmp_path):
+    path = written(tmp_path / "spam.tsv", "\n".join(["My Label\tThe Mail", *SPAM]) + "\n")
+    with pytest.raises(CorpusError, match=r"looks like names .*; give text_column=The Mail label_column=My Label, or"):
+        read(path, "classification")
+    assert len(read(path, "classification", text_column="The Mail", label_column="My Label")) == len(SPAM)
+
+
 @pytest.mark.parametrize(
     "lines",
     [

@@ -36,7 +36,7 @@ _SCORE = ("score", "similarity", "relatednessscore", "similarityscore", "related
           "target", "value", "y", "分数", "得分", "相似度", "评分")  # fmt: skip
 _USUAL = {*_TEXT, *_FIRST, *_SECOND, *_LABEL, *_SCORE, *CONTEXT, *QUESTION, *ANSWER}
 _FEWEST_ROWS = 10  # that show whether the first one has names
-_WORD = re.compile(r"\w[\w.-]{0,29}")
+_NAME = re.compile(r"\w[\w.-]{0,29}( [A-Z][\w.-]*){0,2}")  # a word, or a few as in Review Text
 
 
 def has_two_texts(names: Iterable[Any]) -> bool:
@@ -62,8 +62,8 @@ def are_usual_names(cells: Sequence[str]) -> bool:
 def looks_like_names(rows: Sequence[Sequence[str]], roles: Roles) -> bool:
     """Whether the first row of a table without usual names seems to have names that are unusual.
 
-    So it is if its label stands in no other row, and each of its texts is a single word, which most others are not,
-    or no other label is so rare. A few rows show nothing: there a label may have one example.
+    So it is if its label stands in no other row, and each of its texts is a single word or a few with capitals, which
+    most others are not, or no other label is so rare. A few rows show nothing: there a label may have one example.
 
     Args:
         rows: The first rows.
@@ -73,7 +73,7 @@ def looks_like_names(rows: Sequence[Sequence[str]], roles: Roles) -> bool:
         return False
     counted = Counter(row[int(roles.label) - 1].strip() for row in rows)
     texts = [int(name) - 1 for name in (*roles.first, *roles.second)]
-    words = [all(_WORD.fullmatch(row[place].strip()) for place in texts) for row in rows]
+    words = [all(_NAME.fullmatch(row[place].strip()) for place in texts) for row in rows]
     alone = [label for label, count in counted.items() if count == 1]
     return (
         words[0] and rows[0][int(roles.label) - 1].strip() in alone and (len(alone) == 1 or 2 * sum(words) < len(rows))
