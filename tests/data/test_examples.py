@@ -226,6 +226,18 @@ def test_records_without_the_key_of_their_label_have_none(tmp_path):
         list(open_examples(path, "classification"))
 
 
+def test_the_first_record_may_be_without_the_key_of_its_label(tmp_path):
+    path = written(tmp_path / "a.jsonl", [{"text": "a"}, {"text": "b", "label": "x"}])
+    for settings in ({}, {"label_column": "label"}):
+        found = open_examples(path, "classification", ExamplesConfig(unlabelled="skip", **settings))
+        assert list(found) == [TextExample("b", "x")]
+    with pytest.raises(CorpusError, match=r"line 1: has no 'label'; it has text\. unlabelled=skip"):
+        list(open_examples(path, "classification"))
+    path = written(tmp_path / "b.jsonl", [{"text": "a"}, {"text": "b", "verdict": "x"}])
+    with pytest.raises(CorpusError, match=r"line 1: no column has a usual name for the label \(columns: text\)"):
+        list(open_examples(path, "classification"))
+
+
 def test_pairs_without_agreement_are_left_out_from_python_too():
     pairs = [{"premise": "a", "hypothesis": "b", "label": one} for one in ("yes", "-")]
     found = open_examples(pairs, "pair")

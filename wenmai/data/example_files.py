@@ -13,7 +13,8 @@ What is wrong is a :class:`~wenmai.core.errors.CorpusError` that names file and 
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
@@ -26,19 +27,18 @@ from wenmai.core.task_names import TaskName
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
 from wenmai.data.lines import beginning, delimiter_of, is_json_lines, numbered_lines, plain_name, read_json, rows_of
 from wenmai.data.readers import questions_of_text
-from wenmai.data.records import Roles, Undecided, Unlabelled, choice_of, marked, unmarked
+from wenmai.data.records import Roles, Undecided, Unlabelled, choice_of, is_empty, marked, unmarked
 from wenmai.data.relation_files import holds_documents, open_documents, read_documents
 from wenmai.data.relations import tagged_sentences
 from wenmai.data.span_files import SpanReader
 from wenmai.data.table_columns import are_usual_names, guessed_roles, is_heading, looks_like_names, unnamed_roles
 from wenmai.data.tagged_records import tagged_of
-from wenmai.data.typed import ChoiceExample, SpanExample
 
-__all__ = ["Reading", "count_unlabelled", "is_empty"]
+__all__ = ["Reading", "count_unlabelled"]
 
 _MOST_BLANK = 1_000_000  # lines in a row: a small compressed file can have any number
 _BETWEEN = "\x02"  # tokens, and tags, in the tables of ERNIE
-_LOOKED_AT = 1000  # rows that show which column of a table without names has the labels
+_LOOKED_AT = 1000  # rows or objects that show which column or part has what
 _COMMENT = re.compile(r"#\s*(\S+ = |newdoc|newpar|id \S+\tdomain=)")  # of CoNLL-U and MultiCoNER
 _MULTIWORD = re.compile(r"\d+[-.]\d+(\t[^\t]*){9}")  # of CoNLL-U: a token of several words, or an empty one
 
@@ -210,12 +210,21 @@ class Reading:
                 raise
             raise CorpusError(f"{where}: {error}") from None
 
+    def _roles_of_objects(self, objects: Sequence[tuple[str, Mapping[str, Any]]]) -> Roles:
+        """Finds which part of an object has what, by the first that has all: others may lack their label."""
+        for where, record in objects:
+            with suppress(CorpusError):
+                return self._roles([*record], where)
+        where, record = objects[0]
+        return self._roles([*record], where)
+
     def _texts(self) -> Iterator[Placed]:
-        roles = None
         if self._json() is not None:
-            for where, record in self._records():
-                roles = roles or self._roles(list(record), where)
-                yield from self._kept(where, roles.example, record, self.task)
+            records = self._records()
+            if looked_at := [*islice(records, _LOOKED_AT)]:
+                roles = self._roles_of_objects(looked_at)
+                for where, record in chain(looked_at, records):
+                    yield from self._kept(where, roles.example, record, self.task)
             return
         if self.task == "classification" and self._has_marks():
             for number, line in self._lines():
@@ -439,11 +448,3 @@ def _looks_quoted(cell: str) -> bool:
     """Whether a cell has quotes around it, and within it doubled ones alone, as in CSV."""
     inner = cell[1:-1]
     return cell[:1] == cell[-1:] == '"' and '""' in inner and '"' not in inner.replace('""', "")
-
-
-def is_empty(example: object) -> bool:
-    """Whether a text of an example is empty; questions are checked where they are read."""
-    if isinstance(example, ChoiceExample | SpanExample):
-        return False
-    texts = (getattr(example, name, None) for name in ("text", "first", "second"))
-    return not all(text.strip() for text in texts if isinstance(text, str))

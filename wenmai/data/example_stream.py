@@ -14,10 +14,10 @@ from wenmai.core.errors import CorpusError
 from wenmai.core.task_names import TaskName
 from wenmai.data.datasets import Dataset
 from wenmai.data.drawing import drawn
-from wenmai.data.example_files import Reading, Sentence, count_unlabelled, is_empty
+from wenmai.data.example_files import Reading, Sentence, count_unlabelled
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
 from wenmai.data.file_hash import FileHash, file_hashes
-from wenmai.data.records import Roles, Unlabelled, checked, choice_of
+from wenmai.data.records import Roles, Unlabelled, checked, choice_of, is_empty
 from wenmai.data.span_files import SpanReader
 from wenmai.data.table_columns import guessed_roles, has_two_texts
 from wenmai.data.tagged_records import tagged_of

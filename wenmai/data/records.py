@@ -9,7 +9,7 @@ from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 from wenmai.core.task_names import TaskName
-from wenmai.data.typed import ChoiceExample, PairExample, ScoredExample, TextExample
+from wenmai.data.typed import ChoiceExample, PairExample, ScoredExample, SpanExample, TextExample
 
 __all__ = [
     "ANSWER",
@@ -21,6 +21,7 @@ __all__ = [
     "checked",
     "choice_of",
     "folded",
+    "is_empty",
     "listed",
     "marked",
     "text_of",
@@ -115,6 +116,14 @@ def checked(
     if hasattr(example, "weight"):
         vars(found).update(vars(example))
     return found
+
+
+def is_empty(example: object) -> bool:
+    """Whether a text of an example is empty; questions are checked where they are read."""
+    if isinstance(example, ChoiceExample | SpanExample):
+        return False
+    texts = (getattr(example, name, None) for name in ("text", "first", "second"))
+    return not all(text.strip() for text in texts if isinstance(text, str))
 
 
 def marked(line: str) -> TextExample:
