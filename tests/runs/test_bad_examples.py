@@ -56,6 +56,13 @@ NOWHERE = {"text": "z", "answer_start": 0}
         ),
         ("tagging", {"train.jsonl": '{"tokens": ["a", "b"], "tags": ["O"]}\n'}, {}, "line 1: has 2 tokens and 1 tags"),
         ("tagging", {"train.txt": "a O\nb\nc O\n"}, {}, r"line 2 \('b'\) has 1 column, others 2"),
+        ("tagging", {"train.txt": "token tag\na B-X\nb O\n"}, {}, "line 1: the tag 'tag' is of no entity, unlike B-X"),
+        (
+            "tagging",
+            {"train.txt": "".join(f"a I-X\n{word} O\n\n" for word in "bcdefghi") + "b O\nb 0\n"},
+            {"valid_share": 0.5, "limit": 2},
+            "line 25: the tag '0' is of no entity, unlike I-X",
+        ),
         ("span", {"train.json": asked(NOWHERE)}, {}, "the answer 'z' of question q is not at character 0 .* nowhere"),
         ("span", {"train.json": asked(NOWHERE)}, {"bad_answers": "repair"}, "no examples; .* none of its answers"),
         ("span", {"train.json": asked(is_impossible=True)}, {}, "none of the 1 questions has an answer"),
@@ -111,6 +118,12 @@ def test_a_mistake_is_one_line_and_leaves_nothing(task, files, settings, message
     assert isinstance(raised.value, CorpusError | SettingError)
     assert "\n" not in str(raised.value)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
+
+
+def test_tags_may_be_taken_as_they_are(base, tmp_path):
+    rows = [(["a", "b", "c"], ["B-X", "I-X", "x"])]
+    run = wenmai.finetune(base, rows, task="tagging", out=tmp_path / "run", tag_scheme="none", quiet=True, **PLAIN)
+    assert set(run.model.labels) == {"B-X", "I-X", "x"}
 
 
 def test_texts_that_are_half_unknown_or_too_long_are_noted(base, tmp_path, capsys):

@@ -29,6 +29,7 @@ from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
 from wenmai.data.example_stream import FROM_PYTHON, Examples
 from wenmai.data.lines import plain_name
 from wenmai.data.sources import in_catalogue
+from wenmai.data.tags import stray_tags
 from wenmai.data.typed import (
     Answer,
     ChoiceExample,
@@ -58,6 +59,7 @@ __all__ = [
     "open_examples",
     "open_train_and_valid",
     "require_known",
+    "require_one_scheme",
 ]
 
 _SPLITS = {"train": ("train",), "dev": ("dev", "valid", "validation", "val", "dev_matched"), "test": ("test",)}
@@ -193,6 +195,27 @@ def require_known(labels: Sequence[str], examples: Examples) -> None:
                     f"{where}: the label {label[:60]!r} is none of what is trained on{hint} ({seen}); add examples "
                     "of it there, or leave it out here"
                 )
+
+
+def require_one_scheme(tags: Sequence[str], examples: Examples) -> None:
+    """Checks that no tag is of no entity though others are, for which all of them would count as those of no entities.
+
+    Args:
+        tags: All tags, as they are learned.
+        examples: What has them.
+
+    Raises:
+        CorpusError: if one is; it names tag, file and line.
+    """
+    if not (stray := stray_tags(tags)):
+        return
+    for example, where in replace(examples, part="all", limit=None).read(ExamplesStats()):
+        if tag := next((tag for tag in example.tags if tag in stray), ""):
+            known = next(tag for tag in tags if tag[:2] in ("B-", "I-"))
+            raise CorpusError(
+                f"{where}: the tag {tag[:60]!r} is of no entity, unlike {known}: correct it, or remove the line if it "
+                "has names of columns; tag_scheme=none takes all tags as they are"
+            )
 
 
 def _located(name: str, split: str) -> tuple[str, Path]:

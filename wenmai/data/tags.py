@@ -10,12 +10,14 @@ from itertools import pairwise
 from typing import Literal
 
 __all__ = [
+    "OUTSIDE",
     "Scheme",
     "SchemeFinder",
     "bio_tags",
     "bioes_labels",
     "bioes_tags",
     "impossible_tags",
+    "stray_tags",
     "types_of",
     "with_outside",
 ]
@@ -24,6 +26,7 @@ Scheme = Literal["iob1", "iob2", "bmes", "bioes", "none"]
 _MARKS = {"iob1": "BI", "iob2": "BI", "bmes": "BMESI", "bioes": "BIOESMLU"}
 _BEGIN, _END = "BSU", "ESLU"  # marks that begin an entity whatever stands before, and after which none continues
 _ENTITY = re.compile(r"O|[BIMESLU]-.+")
+OUTSIDE = re.compile(r"O|X|PAD|\[\w+\]|<\w+>")  # the others are those of padding and of pieces that have no tag
 
 
 def bio_tags(tags: Sequence[str], scheme: Literal["iob1", "iob2", "bmes", "bioes"]) -> tuple[str, ...]:
@@ -142,6 +145,14 @@ class SchemeFinder:
         if any(tag[0] in "MESLU" for tag in self._tags):
             return "bioes"
         return "iob1" if self._begin_with_i > self._begin_with_b else "iob2"
+
+
+def stray_tags(tags: Iterable[str]) -> list[str]:
+    """Returns the tags that are of no scheme though others are, as B-TYPE and I-TYPE are; none of parts of speech."""
+    given = [*tags]
+    if not any(tag[:2] in ("B-", "I-") and _ENTITY.fullmatch(tag) for tag in given):
+        return []
+    return [tag for tag in given if not (_ENTITY.fullmatch(tag) or OUTSIDE.fullmatch(tag))]
 
 
 def with_outside(types: Iterable[str]) -> tuple[str, ...]:

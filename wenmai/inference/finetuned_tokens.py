@@ -20,7 +20,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from wenmai.core.errors import CorpusError, SettingError, require_list
-from wenmai.data.tags import bioes_tags
+from wenmai.data.tags import OUTSIDE, bioes_tags
 from wenmai.data.typed import TaggedSentence
 from wenmai.inference.backbones import Known, joined_ids, windowed
 from wenmai.inference.finetuned import FineTuned, Floats, are_texts
@@ -43,7 +43,6 @@ _MARKS = "-/+.=*'"  # some texts are cut at these within words, as those of PubT
 _FEWEST = 3  # times that a mark stands alone between words where they are cut
 _MOST_JOINED = 0.1  # of a mark that stands alone between words where they are cut: as often within one, at most
 _OF_ENTITY = re.compile(r"[BIMESLU]-.+")
-_OUTSIDE = re.compile(r"O|X|PAD|\[\w+\]|<\w+>")  # the others are those of padding and of pieces that have no tag
 _IDEOGRAPH, _APART = re.compile(f"[{EAST_ASIAN}]"), re.compile(f"[{EAST_ASIAN}]|[^{EAST_ASIAN}]+")
 
 
@@ -405,7 +404,7 @@ def scheme_of(labels: Sequence[str], *, entities: bool = True) -> Scheme:
     """
     if not entities:
         return "none"
-    named = [label for label in labels if not _OUTSIDE.fullmatch(label)]
+    named = [label for label in labels if not OUTSIDE.fullmatch(label)]
     if not named or not all(_OF_ENTITY.fullmatch(label) for label in named):
         return "none"
     marks = {label[0] for label in named}

@@ -11,7 +11,7 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.task_names import TaskName
 from wenmai.data.drawing import drawn
-from wenmai.data.examples import ExamplesStats, open_examples, open_train_and_valid, require_known
+from wenmai.data.examples import ExamplesStats, open_examples, open_train_and_valid, require_known, require_one_scheme
 from wenmai.data.tags import types_of
 from wenmai.data.typed import TaggedSentence, weight_of
 from wenmai.tasks.task import Opened, ReadProgress, Source
@@ -111,6 +111,8 @@ class LabelledExamples(Source):
         train = [placed.example for placed in opened.read(stats)]
         # What is set aside by chance may have labels of its own, unlike what somebody gave.
         labels = replace(opened, part="all", limit=None).labels() if opened.part == "rest" else opened.labels()
+        if self._task == "tagging" and config.tag_scheme == "auto":
+            require_one_scheme(labels, opened)
         kept = {example.label for example in train} if self._task in ("classification", "pair") else set(labels)
         if opened.part == "rest" and len(kept) < 2 <= len(labels):
             raise CorpusError(
