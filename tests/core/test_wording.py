@@ -213,6 +213,11 @@ def test_messages_are_complete():
         ),
         ("a.tsv: line 2 has a NUL, which no text has", "a.tsv：第 2 行含有 NUL，文本中不应有它"),
         (
+            "a.tsv: line 2: the label 'z' is none of what is trained on (x, y); add examples of it there, or leave it "
+            "out here",
+            "a.tsv：第 2 行：标签 'z' 不在训练所用的标签之中（x, y）；请在训练数据中加入它的样例，或在此处去掉它",
+        ),
+        (
             "a.tsv: line 2: has 1 syllables for 2 characters; expected one each, such as 'id<tab>ni3 hao3<tab>你好'",
             "a.tsv：第 2 行：有 1 个音节，却有 2 个字；应一一对应，如“id<tab>ni3 hao3<tab>你好”",
         ),

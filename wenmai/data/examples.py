@@ -191,10 +191,11 @@ def require_known(labels: Sequence[str], examples: Examples) -> None:
         for label in example.tags if examples.task == "tagging" else (example.label,):
             if label not in known:
                 hint, seen = nearest_name(label, list(labels)), ", ".join(labels)[:200]
-                raise CorpusError(
-                    f"{where}: the label {label[:60]!r} is none of what is trained on{hint} ({seen}); add examples "
-                    "of it there, or leave it out here"
+                why = (
+                    f"the label {label[:60]!r} is none of what is trained on{hint} ({seen}); add examples of it there, "
+                    "or leave it out here"
                 )
+                raise CorpusError(f"{where}: {why}")
 
 
 def require_one_scheme(tags: Sequence[str], examples: Examples) -> None:
@@ -212,10 +213,11 @@ def require_one_scheme(tags: Sequence[str], examples: Examples) -> None:
     for example, where in replace(examples, part="all", limit=None).read(ExamplesStats()):
         if tag := next((tag for tag in example.tags if tag in stray), ""):
             known = next(tag for tag in tags if tag[:2] in ("B-", "I-"))
-            raise CorpusError(
-                f"{where}: the tag {tag[:60]!r} is of no entity, unlike {known}: correct it, or remove the line if it "
-                "has names of columns; tag_scheme=none takes all tags as they are"
+            why = (
+                f"the tag {tag[:60]!r} is of no entity, unlike {known}: correct it, or remove the line if it has names "
+                "of columns; tag_scheme=none takes all tags as they are"
             )
+            raise CorpusError(f"{where}: {why}")
 
 
 def _located(name: str, split: str) -> tuple[str, Path]:
