@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import wenmai
-from wenmai.core.errors import SettingError
+from wenmai.core.errors import RunError, SettingError
 from wenmai.measures.language import SentenceScore
 from wenmai.runs.compare import compare
 from wenmai.runs.compare_systems import compare_systems
@@ -102,6 +102,14 @@ def test_a_model_of_short_texts_is_compared(tmp_path):
     (sample,) = system.samples.values()
     assert len(sample.split()) <= 3  # it reads the beginning of a line and four words of the prompt
     assert system.lines["positions"][0].y > 0
+
+
+def test_a_run_of_another_system_is_not_taken(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("the cat sat on the mat with the dog and the hat\n" * 30)
+    wenmai.train("ngram", text, out=tmp_path / "both" / "gpt", min_count=1, quiet=True)
+    with pytest.raises(RunError, match=r"gpt: is a run of ngram; choose another --out for a run of gpt$"):
+        compare_systems(["gpt"], [text], out=tmp_path / "both", on=[str(text)], quiet=True)
 
 
 def test_models_that_need_not_predict_all_of_a_text_are_named(tmp_path):

@@ -58,11 +58,13 @@ def require_same(path: Path, wanted: Recipe) -> None:
     """Makes sure that a run is the one that is wanted, if there is one at a path.
 
     Raises:
-        RunError: if it was trained on another corpus, from another run or with other settings.
+        RunError: if it is of another system, or was trained on another corpus, from another run or with other settings.
     """
     if not (path / RECIPE).exists():
         return
     found = Run(path).recipe
+    if found.system != wanted.system:
+        raise RunError(f"{path}: is a run of {found.system}; choose another --out for a run of {wanted.system}")
     if found.corpus != wanted.corpus:
         raise RunError(f"{path}: was trained on {', '.join(found.corpus)}; choose another --out for another corpus")
     if found.start != wanted.start:
