@@ -67,6 +67,8 @@ def require_same(path: Path, wanted: Recipe) -> None:
         raise RunError(f"{path}: is a run of {found.system}; choose another --out for a run of {wanted.system}")
     if found.corpus != wanted.corpus:
         raise RunError(f"{path}: was trained on {', '.join(found.corpus)}; choose another --out for another corpus")
+    if found.start is None and wanted.start is not None:
+        raise RunError(f"{path}: was trained from no other run; choose another --out to start from one")
     if found.start != wanted.start:
         raise RunError(f"{path}: was trained from {found.start}; choose another --out for another start")
     before, now = found.flat_settings(), wanted.flat_settings()
