@@ -278,7 +278,7 @@ EXAMPLES = {
         data="labels.txt",
         settings={"epochs": 2, "buckets": 50},
         wrong=(
-            ({"solver": "closed"}, "solver=closed needs method=least-squares"),
+            ({"solver": "closed"}, "epochs has no effect with solver=closed"),
             ({"word_ngrams": 0}, "leave no features"),
         ),
     ),

@@ -231,7 +231,7 @@ def test_encoders_that_will_not_do():
         ({"structured": (0,)}, "structured=0: expected different numbers"),
         ({"structured": (2, 1, 2)}, "structured=2,1,2: expected different numbers"),
         ({"structure": "none", "structured": (1,)}, "has no effect with structure=none"),
-        ({"features": False, "most_entities": 3}, "have no effect with features=false"),
+        ({"features": False, "most_entities": 3}, "has no effect with features=false"),
     ],
 )
 def test_settings_that_say_nothing(settings, why):

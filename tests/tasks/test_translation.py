@@ -172,7 +172,7 @@ def test_scheduled_sampling_is_for_seq2seq_which_is_said_before_any_pair_is_read
 
 
 def test_settings_of_a_sampling_that_is_off_are_refused():
-    with pytest.raises(SettingError, match="have no effect with scheduled_sampling=none"):
+    with pytest.raises(SettingError, match="has no effect with scheduled_sampling=none"):
         TranslationConfig(sampling_steps=5)
 
 
