@@ -2,18 +2,21 @@
 
 from collections.abc import Iterable
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING
 
 from wenmai.core.errors import SettingError
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 __all__ = ["require_usual"]
 
 
-def require_usual(section: Any, names: Iterable[str], choice: str, *, needed: str) -> None:  # noqa: ANN401  of any section
+def require_usual(section: "DataclassInstance", names: Iterable[str], choice: str, *, needed: str) -> None:
     """Makes sure that settings that have no effect were not set.
 
     Args:
-        section: A section of settings, as a dataclass.
+        section: A section of settings.
         names: Those of its fields that have no effect.
         choice: Beside what they have none, such as ``mode=full``.
         needed: Beside what they would have one, such as ``mode=lora``.
