@@ -115,6 +115,9 @@ def test_words_are_tagged(shell, tune):
     found = shell("evaluate", run, "--on", "some.txt", "--mistakes", "page.html", "--json")
     assert "3 tags of the test set are unknown to the model and count as missed: PER (3)" in found.err
     assert [one["cost"] for one in json.loads(found.out)["mistakes"]][:2] == [None, None]
+    (shell.folder / "one.txt").write_text("a B-PER\nb B-X\n")
+    told = shell("evaluate", run, "--on", "one.txt").err
+    assert "1 tag of the test set is unknown to the model and counts as missed: PER (1)" in told
     (shell.folder / "news.txt").write_bytes(b"\xef\xbb\xbfa b\r\n")
     assert shell("tag", run, "--file", "news.txt").out == shell("tag", run, "a b").out
     spaced, tabbed = (shell("tag", run, text, "--entities").out for text in ("a b c a b", "a\tb\tc\ta\tb"))

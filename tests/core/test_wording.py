@@ -304,6 +304,10 @@ def test_messages_are_complete():
         ("1 label that is too rare (min_label_count) was left out", "1 个过于稀少的标签被略去（min_label_count）"),
         ("1,020 words and 1 label are new", "新增 1,020 个词、1 个标签"),
         (
+            "1 label of the test set is unknown to the classifier and counts as missed: new (1)",
+            "测试集中有 1 个标签是分类器不认识的，按漏掉计：new (1)",
+        ),
+        (
             "a.tsv: no examples; 2 examples were left out because a text is empty; 1 tag that cannot follow the one "
             "before was read as conlleval reads it",
             "a.tsv：没有样例；2 个样例因文本为空而被略去；1 个不能接在前一标记之后的标记按 conlleval 的读法处理",

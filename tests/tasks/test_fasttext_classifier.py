@@ -133,8 +133,10 @@ def test_words_are_made_as_in_training(tmp_path):
 
 def test_a_new_label_in_the_test_set_is_counted_not_lost(texts):
     run = wenmai.train("fasttext-supervised", texts / "train.txt", out=texts / "run", **SMALL)
-    found = wenmai.evaluate(run, on=[("colour1", "colour"), ("x", "new")]).result
+    evaluation = wenmai.evaluate(run, on=[("colour1", "colour"), ("x", "new")])
+    found = evaluation.result
     assert found.unknown_labels == {"new": 1}
+    assert evaluation.notes == ["1 label of the test set is unknown to the classifier and counts as missed: new (1)"]
     assert (found.accuracy, found.precision_at_k) == (0.5, 1.0)
 
 

@@ -269,6 +269,11 @@ def test_evaluation(trained):
     assert mixed.result.recall == pytest.approx(wenmai.evaluate(trained.run, on=known).result.recall * 20 / 25)
 
 
+def test_one_unknown_relation_is_noted_in_the_singular(trained):
+    (note,) = wenmai.evaluate(trained.run, on=[*records(20, seed=9), *records(1, verbs=("loves",))]).notes
+    assert note == "1 relation of the test set is unknown to the model and counts as missed: loves (1)"
+
+
 def test_documents_that_were_trained_on_are_noted(trained):
     some = [*documents_of(trained, "train")[:3], *documents_of(trained, "test")]
     note = "3 of 23 documents are among those that the model was trained on; name others to measure what it has learned"

@@ -1,7 +1,7 @@
 """Evaluate classifiers on labelled text."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -41,7 +41,7 @@ __all__ = [
     "confusion_table",
     "evaluate",
     "few",
-    "unknown_names",
+    "unknown_note",
 ]
 
 _MOST_COLUMNS = 12  # of the confusion table that is printed
@@ -98,20 +98,20 @@ class ClassificationEvaluation(Evaluation):
     @property
     def notes(self) -> list[str]:
         """Unknown labels, and lines that were left out."""
-        notes, unknown = list(self.left_out), self.result.unknown_labels
-        if unknown:
-            total, listed = unknown_names(Counter(unknown), ())
-            notes.append(
-                f"{total:,} labels of the test set are unknown to the classifier and count as missed: {listed}"
-            )
+        unknown = unknown_note(
+            self.result.unknown_labels,
+            "1 label of the test set is unknown to the classifier and counts as missed",
+            "{count} labels of the test set are unknown to the classifier and count as missed",
+        )
         stats = self.stats or LabelledStats()
-        return notes + counted(
+        lines = counted(
             (
                 stats.blank_lines + stats.unlabelled + stats.skipped_lines,
                 "1 line without text, label or good characters was left out",
                 "{count} lines without text, label or good characters were left out",
             )
         )
+        return [*self.left_out, *unknown, *lines]
 
 
 def evaluate(
@@ -184,10 +184,16 @@ def _require_known(gold: Sequence[Sequence[str]], known: Sequence[str], on: Any)
         )
 
 
-def unknown_names(found: Counter[str], known: Collection[str]) -> tuple[int, str]:
-    """Returns how many things of a test set have names that a model does not know, and the most frequent of these."""
-    unknown = [(name, count) for name, count in found.most_common() if name not in known]
-    return sum(count for _, count in unknown), ", ".join(f"{name} ({count:,})" for name, count in unknown[:_FEW])
+def unknown_note(unknown: Mapping[str, int], one: str, several: str) -> list[str]:
+    """Returns a note on the names of a test set that a model does not know, if there are any.
+
+    Args:
+        unknown: How often each of them occurs.
+        one: The note for one occurrence.
+        several: The note for ``{count}`` of them; the most frequent names follow.
+    """
+    listed = ", ".join(f"{name} ({count:,})" for name, count in Counter(unknown).most_common(_FEW))
+    return [f"{note}: {listed}" for note in counted((sum(unknown.values()), one, several))]
 
 
 def few(labels: Iterable[str]) -> str:

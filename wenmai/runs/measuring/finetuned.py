@@ -16,7 +16,7 @@ from wenmai.measures.questions import QuestionResult
 from wenmai.measures.regression import RegressionResult
 from wenmai.measures.tagging import TaggingResult
 from wenmai.runs.comparison import Comparison, Kind, Measure
-from wenmai.runs.measuring.classification import check, confusion_table, few, unknown_names
+from wenmai.runs.measuring.classification import check, confusion_table, few, unknown_note
 from wenmai.runs.measuring.examples import columns_notes, read_examples
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.runs.measuring.mistakes import Mistakes, mistakes_of, write_mistakes
@@ -176,8 +176,11 @@ def _unknown_tags(labels: Iterable[str], tags: Iterable[str], on: str) -> list[s
             f"{on}: has the tags {few(found)}, none of which the model knows; it knows {few(known)}; name a test set "
             "that is tagged as the training data were"
         )
-    total, listed = unknown_names(found, known)
-    return [f"{total:,} tags of the test set are unknown to the model and count as missed: {listed}"] if total else []
+    return unknown_note(
+        {name: count for name, count in found.items() if name not in known},
+        "1 tag of the test set is unknown to the model and counts as missed",
+        "{count} tags of the test set are unknown to the model and count as missed",
+    )
 
 
 def compare(

@@ -13,7 +13,7 @@ from wenmai.data.relation_settings import RelationsConfig
 from wenmai.data.relations import Evidence, RelationDocument, key_of
 from wenmai.measures.relations import RelationResult, Scored, measure_relations
 from wenmai.runs.comparison import Comparison, Kind, Measure
-from wenmai.runs.measuring.classification import few, unknown_names
+from wenmai.runs.measuring.classification import few, unknown_note
 from wenmai.runs.measuring.measurer import Evaluation, Measurer, Progress, Turns, title_of, unwatched
 from wenmai.training.run import Run
 
@@ -148,9 +148,10 @@ def _unknown_relations(known: Sequence[str], documents: Sequence[RelationDocumen
             f"{on}: has the relations {few(found)}, none of which the model knows; it knows {few(known)}; name "
             "documents that are annotated as the training data were"
         )
-    total, listed = unknown_names(found, known)
-    return (
-        [f"{total:,} relations of the test set are unknown to the model and count as missed: {listed}"] if total else []
+    return unknown_note(
+        {name: count for name, count in found.items() if name not in known},
+        "1 relation of the test set is unknown to the model and counts as missed",
+        "{count} relations of the test set are unknown to the model and count as missed",
     )
 
 
