@@ -304,6 +304,10 @@ def test_messages_are_complete():
         ("1 label that is too rare (min_label_count) was left out", "1 个过于稀少的标签被略去（min_label_count）"),
         ("1,020 words and 1 label are new", "新增 1,020 个词、1 个标签"),
         (
+            "old_rate has no effect with a new model; leave it out, or add --from RUN",
+            "新模型时 old_rate 不起作用；请去掉它，或加上 --from RUN",
+        ),
+        (
             "1 label of the test set is unknown to the classifier and counts as missed: new (1)",
             "测试集中有 1 个标签是分类器不认识的，按漏掉计：new (1)",
         ),

@@ -68,6 +68,17 @@ def test_old_rows_can_be_frozen(first, tmp_path):
     assert fresh.summary["drift"]["largest_cosine_distance"] > 1e-4
 
 
+@pytest.mark.parametrize(("system", "setting", "value"), [
+    ("word2vec", "old_rate", 0.5), ("fasttext", "old_rate", 0), ("fasttext-supervised", "old_rate", 0.1),
+    ("gpt", "grow", 3),
+])  # fmt: skip
+def test_what_is_for_continuing_is_refused_of_a_new_model(system, setting, value, tmp_path):
+    texts = [("a b", "x"), ("c", "y")] if system == "fasttext-supervised" else ["a b", "c"]
+    told = f"{setting} has no effect with a new model; leave it out, or add --from RUN"
+    with pytest.raises(SettingError, match=told):
+        wenmai.train(system, texts * 9, out=tmp_path / "new", **{setting: value})
+
+
 def test_slower_old_rows_drift_less(first, tmp_path):
     drifts = [
         wenmai.train(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wenmai.config.effects import require_usual
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.core.folder import writing_json
 from wenmai.data.cached import kept, reopened, reopened_part, stored_head
@@ -214,8 +215,7 @@ def read_language_data(
     with readable_twice(corpus, config, stats=copied) as (text, reading):
         marker = None if marking is None else marking(text, reading, progress)
         if inherited is None:
-            if config.grow:
-                raise SettingError(f"grow={config.grow} is for a run that continues another (--from); leave it out")
+            require_usual(config, ("grow",), "a new model", needed="--from RUN")
             if tokenizer.file is not None:
                 inherited = read_tokenizer(tokenizer.file)
             else:

@@ -12,9 +12,9 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.data.encoded_corpus import EncodedCorpus
 from wenmai.models.fasttext import FastText, FastTextConfig
-from wenmai.tasks.passes import BLOCK_TOKENS, PassesJob, row_of_type
+from wenmai.tasks.passes import BLOCK_TOKENS, PassesJob, PassesTask, row_of_type
 from wenmai.tasks.sources.text import Tokens
-from wenmai.tasks.task import Notes, Task, noted_words
+from wenmai.tasks.task import Notes, noted_words
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab
 from wenmai.training.passes import PassesConfig, Tally
@@ -27,7 +27,7 @@ _RATE = 0.05  # the reference implementation's
 _MOST = 1_000  # words of a window or of noise: imported models may have any number
 
 
-class FastTextTask(Task):
+class FastTextTask(PassesTask):
     """fastText word vectors on an encoded corpus."""
 
     source = Tokens()

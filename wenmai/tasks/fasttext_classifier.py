@@ -26,9 +26,10 @@ from wenmai.data.sources import absolute_name
 from wenmai.inference.text_classifier import TextClassifier
 from wenmai.measures.classification import measure_classification
 from wenmai.models.fasttext import FastText, FastTextClassifierConfig, used_buckets
+from wenmai.tasks.passes import PassesTask
 from wenmai.tasks.pretrained import insert_vectors, numbers_of, pretrained_vectors
 from wenmai.tasks.sources.labelled import LabelledTokens, left_out
-from wenmai.tasks.task import Job, Notes, Session, Task, noted_words
+from wenmai.tasks.task import Job, Notes, Session, noted_words
 from wenmai.text.settings import TextConfig
 from wenmai.text.utf8 import encode
 from wenmai.text.vocab import Vocab
@@ -67,7 +68,7 @@ class ClassifierPassesConfig(PassesConfig):
     ] = True
 
 
-class FastTextClassifierTask(Task):
+class FastTextClassifierTask(PassesTask):
     """fastText's classifier on labelled text."""
 
     source = LabelledTokens()

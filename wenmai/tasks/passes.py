@@ -1,4 +1,4 @@
-"""What all systems trained by passes over an encoded corpus have in common."""
+"""What all systems trained by passes over a corpus have in common."""
 
 import math
 from collections.abc import Sequence
@@ -9,20 +9,30 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wenmai.config.effects import require_usual
 from wenmai.config.recipe import Recipe
 from wenmai.core.seeding import mixed_seed
 from wenmai.data.encoded_corpus import EncodedCorpus
-from wenmai.tasks.task import Job, Session
+from wenmai.tasks.task import Job, Session, Task
 from wenmai.text.vocab import Vocab
 from wenmai.training.passes import PassesConfig, Tally, Totals, run_passes
 from wenmai.vectors.word_vectors import WordVectors
 
-__all__ = ["BLOCK_TOKENS", "PassesJob", "Text", "block_bounds", "row_of_type"]
+__all__ = ["BLOCK_TOKENS", "PassesJob", "PassesTask", "Text", "block_bounds", "row_of_type"]
 
 Text = tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]  # tokens; sentence starts and the end
 
 BLOCK_TOKENS = 10_000  # as often as word2vec.c changes the learning rate
 _FEWEST_BLOCKS = 100  # of a small corpus, so that threads share it evenly
+
+
+class PassesTask(Task):
+    """A system that is trained by passes over a corpus."""
+
+    def check(self, recipe: Recipe) -> None:
+        """Makes sure that a new model has no setting that is for a continued one."""
+        if recipe.start is None:
+            require_usual(recipe.sections["train"], ("old_rate",), "a new model", needed="--from RUN")
 
 
 class PassesJob(Job):

@@ -12,9 +12,9 @@ from wenmai.config.recipe import Recipe
 from wenmai.core.errors import SettingError
 from wenmai.data.encoded_corpus import EncodedCorpus
 from wenmai.models.word2vec import Word2Vec, Word2VecConfig, keep_probabilities
-from wenmai.tasks.passes import BLOCK_TOKENS, PassesJob, Text, row_of_type
+from wenmai.tasks.passes import BLOCK_TOKENS, PassesJob, PassesTask, Text, row_of_type
 from wenmai.tasks.sources.text import Tokens
-from wenmai.tasks.task import Notes, Task, noted_words
+from wenmai.tasks.task import Notes, noted_words
 from wenmai.text.settings import TextConfig, VocabConfig
 from wenmai.text.vocab import Vocab
 from wenmai.training.passes import PassesConfig, Tally
@@ -26,7 +26,7 @@ __all__ = ["Word2VecJob", "Word2VecTask"]
 _SKIPGRAM_RATE, _CBOW_RATE = 0.025, 0.05  # word2vec.c
 
 
-class Word2VecTask(Task):
+class Word2VecTask(PassesTask):
     """word2vec on an encoded corpus."""
 
     source = Tokens()
