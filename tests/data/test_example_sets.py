@@ -120,6 +120,34 @@ def test_values_of_numpy_are_those_of_python():
     assert (stats.without_label, stats.blank) == (1, 1)
 
 
+@pytest.mark.parametrize(
+    ("task", "records", "message"),
+    [
+        ("classification", [{"text": "a", "label": "x"}, {"text": "b"}, {"text": "c", "label": None}], "has no"),
+        ("classification", [{"review": "a"}, {"review": "b", "label": "x"}], "has no 'label'"),
+        ("pair", [{"premise": "a", "hypothesis": "b"}, {"premise": "c", "hypothesis": "d", "label": "x"}], "has no"),
+        ("regression", [{"text": "a", "score": 1}, {"text": "b"}], "has no 'score'"),
+        ("choice", [{"question": "a", "options": ["b", "c"], "answer": 0}, {"question": "a", "options": ["b", "c"]}],
+         "has no right answer"),
+    ],
+)  # fmt: skip
+def test_mappings_from_python_may_lack_their_label_as_records_of_a_file_may(tmp_path, task, records, message):
+    path = written(tmp_path / "a.jsonl", records)
+    skip = ExamplesConfig(unlabelled="skip")
+    of_file, ours = (open_examples(spec, task, skip) for spec in (path, records))
+    assert list(ours) == list(of_file) != []
+    assert ours.stats().without_label == of_file.stats().without_label == len(records) - 1
+    with pytest.raises(CorpusError, match=rf"examples from Python: item \d: {message}.*\. unlabelled=skip leaves out"):
+        list(open_examples(records, task))
+
+
+def test_mappings_of_which_none_has_a_label_are_refused_as_those_of_a_file_are(tmp_path):
+    records, skip = [{"text": "a"}, {"text": "b", "verdict": "x"}], ExamplesConfig(unlabelled="skip")
+    for spec in (written(tmp_path / "a.jsonl", records), records):
+        with pytest.raises(CorpusError, match=r": no column has a usual name for the label \(columns: text\)"):
+            list(open_examples(spec, "classification", skip))
+
+
 def test_labels_and_numbers_of_typed_examples_become_what_those_of_files_are():
     (found,) = open_examples([WeightedText("a", 1, 0.5)], "classification")
     assert (found, found.weight) == (TextExample("a", "1"), 0.5)

@@ -13,8 +13,7 @@ What is wrong is a :class:`~wenmai.core.errors.CorpusError` that names file and 
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, islice
@@ -31,14 +30,20 @@ from wenmai.data.records import Roles, Undecided, Unlabelled, choice_of, is_empt
 from wenmai.data.relation_files import holds_documents, open_documents, read_documents
 from wenmai.data.relations import tagged_sentences
 from wenmai.data.span_files import SpanReader
-from wenmai.data.table_columns import are_usual_names, guessed_roles, is_heading, looks_like_names, unnamed_roles
+from wenmai.data.table_columns import (
+    LOOKED_AT,
+    are_usual_names,
+    common_roles,
+    is_heading,
+    looks_like_names,
+    unnamed_roles,
+)
 from wenmai.data.tagged_records import tagged_of
 
 __all__ = ["Reading", "count_unlabelled"]
 
 _MOST_BLANK = 1_000_000  # lines in a row: a small compressed file can have any number
 _BETWEEN = "\x02"  # tokens, and tags, in the tables of ERNIE
-_LOOKED_AT = 1000  # rows or objects that show which column or part has what
 _COMMENT = re.compile(r"#\s*(\S+ = |newdoc|newpar|id \S+\tdomain=)")  # of CoNLL-U and MultiCoNER
 _MULTIWORD = re.compile(r"\d+[-.]\d+(\t[^\t]*){9}")  # of CoNLL-U: a token of several words, or an empty one
 
@@ -194,35 +199,19 @@ class Reading:
         self.stats.examples += 1
         yield Placed(example, where)
 
-    def _roles(self, header: list[str], where: str) -> Roles:
-        config = self.config
+    def _roles(self, headers: Iterable[Sequence[str]], where: str) -> Roles:
         try:
-            return guessed_roles(
-                header,
-                self.task,
-                text=config.text_column,
-                second=config.second_column,
-                label=config.label_column,
-                labelled=self.labelled,
-            )
+            return common_roles(headers, self.task, **self.config.columns, labelled=self.labelled)
         except ValueError as error:
             if isinstance(error, SettingError):
                 raise
             raise CorpusError(f"{where}: {error}") from None
 
-    def _roles_of_objects(self, objects: Sequence[tuple[str, Mapping[str, Any]]]) -> Roles:
-        """Finds which part of an object has what, by the first that has all: others may lack their label."""
-        for where, record in objects:
-            with suppress(CorpusError):
-                return self._roles([*record], where)
-        where, record = objects[0]
-        return self._roles([*record], where)
-
     def _texts(self) -> Iterator[Placed]:
         if self._json() is not None:
             records = self._records()
-            if looked_at := [*islice(records, _LOOKED_AT)]:
-                roles = self._roles_of_objects(looked_at)
+            if looked_at := [*islice(records, LOOKED_AT)]:
+                roles = self._roles(([*record] for _, record in looked_at), looked_at[0][0])
                 for where, record in chain(looked_at, records):
                     yield from self._kept(where, roles.example, record, self.task)
             return
@@ -232,7 +221,7 @@ class Reading:
                     yield from self._kept(f"{self.path}: line {number}", marked if self.labelled else unmarked, line)
             return
         rows = self._rows()
-        first = list(islice(rows, _LOOKED_AT))
+        first = list(islice(rows, LOOKED_AT))
         header, roles = self._columns_of_table(first)
         if header is not None and len(first) == 1:
             names = ", ".join(header)[:100]
@@ -244,8 +233,7 @@ class Reading:
     @property
     def _named(self) -> str:
         """The columns that the settings give, by their names or numbers."""
-        given = [self.config.text_column, self.config.second_column, self.config.label_column]
-        return ",".join(name for name in given if name is not None)
+        return ",".join(name for name in self.config.columns.values() if name is not None)
 
     def _is_heading(self, cells: list[str]) -> bool:
         """Whether the first row of a table has the names of its columns."""
@@ -278,7 +266,7 @@ class Reading:
                 ".csv file, or JSON lines in a .jsonl file"
             )
         if self._named.replace(",", "").replace(" ", "").isdecimal():
-            roles = self._roles([str(place) for place in range(1, len(cells) + 1)], str(self.path))
+            roles = self._roles([[str(place) for place in range(1, len(cells) + 1)]], str(self.path))
             chosen = [cells[int(place) - 1] for place in (*roles.first, *roles.second, roles.label) if place]
             if roles.label and are_usual_names(chosen):
                 raise CorpusError(
@@ -288,7 +276,7 @@ class Reading:
             return None, roles
         header = [cell.strip() for cell in cells]
         if self._is_heading(cells):
-            return header, self._roles(self._heading(number, cells), str(self.path))
+            return header, self._roles([self._heading(number, cells)], str(self.path))
         try:
             rows = [row for _, row in first]
             roles = unnamed_roles(rows, self.task, labelled=self.labelled)

@@ -71,6 +71,11 @@ class ExamplesConfig:
             raise SettingError("tag_column=0: columns are numbered from 1; -1 is the last")
         require_encoding(self.encoding)
 
+    @property
+    def columns(self) -> dict[str, str | None]:
+        """The columns that are named, by what they have."""
+        return {"text": self.text_column, "second": self.second_column, "label": self.label_column}
+
 
 def with_columns(config: Config, columns: Mapping[str, Any] | None) -> Config:
     """Returns settings of labelled text, some of them changed, such as ``text_column``.

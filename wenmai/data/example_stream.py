@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -19,7 +20,7 @@ from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
 from wenmai.data.file_hash import FileHash, file_hashes
 from wenmai.data.records import Roles, Unlabelled, checked, choice_of, is_empty
 from wenmai.data.span_files import SpanReader
-from wenmai.data.table_columns import guessed_roles, has_two_texts
+from wenmai.data.table_columns import LOOKED_AT, common_roles, guessed_roles, has_two_texts
 from wenmai.data.tagged_records import tagged_of
 from wenmai.data.tags import SchemeFinder, bio_tags, impossible_tags, with_outside
 from wenmai.data.typed import (
@@ -259,7 +260,7 @@ class Examples:
                 elif isinstance(item, expected):
                     found = checked(cast(Any, item), labelled=self.labelled)
                 else:
-                    found = _of_row(self.task, item, self.config, labelled=self.labelled)
+                    found = self._of_row(item)
             except Unlabelled as error:
                 count_unlabelled(error, where, self.config, stats)
                 continue
@@ -273,6 +274,45 @@ class Examples:
                 stats.blank += 1
                 continue
             yield Placed(found, where)
+
+    def _of_row(self, row: Any) -> TextExample | PairExample | ScoredExample | ChoiceExample:  # noqa: ANN401
+        """Returns the example of a mapping or a tuple, of any task but span and tagging.
+
+        Args:
+            row: A mapping, whose columns are named as those of a file; or a tuple, texts before the label, unless the
+                settings have numbers of columns.
+
+        Raises:
+            Unlabelled: if it has no label.
+            ValueError: if it is none.
+        """
+        task, labelled = self.task, self.labelled
+        row = (row,) if isinstance(row, str) else row
+        if task == "choice":
+            if not isinstance(row, Mapping):
+                raise ValueError(f"is {str(row)[:60]!r}; expected a mapping")
+            return choice_of(row, labelled=labelled)
+        if isinstance(row, Mapping):
+            return self._roles.example(row, task)
+        if not isinstance(row, tuple | list):
+            raise ValueError(f"is {str(row)[:60]!r}; expected a mapping or a tuple")
+        cells = {str(place): value for place, value in enumerate(row, start=1)}
+        columns = self.config.columns
+        if any(name is not None and name.replace(",", "").replace(" ", "").isdecimal() for name in columns.values()):
+            return guessed_roles(list(cells), task, **columns, labelled=labelled).example(cells, task)
+        texts = len(row) - labelled
+        if texts not in ((2,) if task == "pair" else (1, 2) if task == "regression" else (1,)):
+            raise ValueError(
+                f"has {len(row)} parts; expected {'two texts' if task == 'pair' else 'a text'} and a label"
+            )
+        roles = Roles(first=("1",), second=("2",) if texts == 2 else (), label=str(len(row)) if labelled else "")
+        return roles.example(cells, task)
+
+    @cached_property
+    def _roles(self) -> Roles:
+        """Which part of a mapping from Python has what."""
+        headers = (list(item) for item in self.items if isinstance(item, Mapping))
+        return common_roles(islice(headers, LOOKED_AT), self.task, **self.config.columns, labelled=self.labelled)
 
     # --- tags -------------------------------------------------------------------------------------------------------
 
@@ -347,45 +387,6 @@ def _in_order(labels: Iterable[str]) -> tuple[str, ...]:
     if any(map(math.isnan, values.values())):  # which has no place among numbers
         return tuple(sorted(found))
     return tuple(sorted(found, key=lambda label: (values[label], label)))
-
-
-def _of_row(
-    task: TaskName, row: object, config: ExamplesConfig, *, labelled: bool
-) -> TextExample | PairExample | ScoredExample | ChoiceExample:
-    """Returns the example of a mapping or a tuple from Python, of any task but span and tagging.
-
-    Args:
-        task: The task.
-        row: A mapping, whose columns are named as those of a file; or a tuple, texts before the label, unless the
-            settings have numbers of columns.
-        config: Which column has what.
-        labelled: Whether there is a label.
-
-    Raises:
-        Unlabelled: if it has no label.
-        ValueError: if it is none.
-    """
-    if isinstance(row, str):
-        row = (row,)
-    given = {"text": config.text_column, "second": config.second_column, "label": config.label_column}
-    numbered = any(name is not None and name.replace(",", "").replace(" ", "").isdecimal() for name in given.values())
-    if isinstance(row, tuple | list) and task != "choice" and numbered:
-        row = {str(place): value for place, value in enumerate(row, start=1)}
-    if isinstance(row, tuple | list) and task != "choice":
-        texts = len(row) - labelled
-        if texts not in ((2,) if task == "pair" else (1, 2) if task == "regression" else (1,)):
-            raise ValueError(
-                f"has {len(row)} parts; expected {'two texts' if task == 'pair' else 'a text'} and a label"
-            )
-        row = {str(place): value for place, value in enumerate(row, start=1)}
-        names = list(row)
-        roles = Roles(first=("1",), second=("2",) if texts == 2 else (), label=names[-1] if labelled else "")
-        return roles.example(row, task)
-    if not isinstance(row, Mapping):
-        raise ValueError(f"is {str(row)[:60]!r}; expected a mapping" + ("" if task == "choice" else " or a tuple"))
-    if task == "choice":
-        return choice_of(row, labelled=labelled)
-    return guessed_roles(list(row), task, **given, labelled=labelled).example(row, task)
 
 
 def _native(item: object) -> Any:  # noqa: ANN401  what users give

@@ -12,7 +12,9 @@ from wenmai.core.task_names import TaskName
 from wenmai.data.records import ANSWER, CONTEXT, QUESTION, Roles, folded, listed
 
 __all__ = [
+    "LOOKED_AT",
     "are_usual_names",
+    "common_roles",
     "guessed_roles",
     "has_two_texts",
     "is_heading",
@@ -20,6 +22,8 @@ __all__ = [
     "looks_like_names",
     "unnamed_roles",
 ]
+
+LOOKED_AT = 1000  # rows or records that show which column or part has what
 
 # usual names of columns, without spaces, dashes and underlines, the likelier first
 _TEXT = ("text", "sentence", "review", "content", "document", "headline", "title", "tweet", "comment", "utterance",
@@ -132,6 +136,26 @@ def guessed_roles(
         else:
             labels = guess(_LABEL, "label_column", "the label")
     return Roles(first=firsts, second=seconds, label=labels[0] if labelled else "")
+
+
+def common_roles(headers: Iterable[Sequence[str]], task: TaskName, **given: Any) -> Roles:  # noqa: ANN401
+    """Finds the columns of records, by the first that has all: others may lack their label.
+
+    Args:
+        headers: The names that each record has, of one record at least.
+        task: As of :func:`guessed_roles`.
+        **given: Likewise.
+
+    Raises:
+        ValueError: if none has all; it says what the first lacks.
+    """
+    problems = []
+    for header in headers:
+        try:
+            return guessed_roles(header, task, **given)
+        except ValueError as error:
+            problems.append(error)
+    raise problems[0]
 
 
 def _named(given: str | None, header: Sequence[str], setting: str) -> tuple[str, ...]:
