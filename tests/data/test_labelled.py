@@ -118,6 +118,13 @@ def test_what_is_left_out_is_counted(tmp_path):
     assert stats.without_text == 1
 
 
+def test_records_without_the_key_of_their_label_have_none(tmp_path):
+    path = written(tmp_path / "a.jsonl", '{"text": "a"}\n{"text": "b", "label": "x"}\n{"text": "c", "label": null}\n')
+    stats = LabelledStats()
+    assert list(read_labelled(path, LabelledConfig(unlabelled="skip")).read(stats)) == [("b", ("x",))]
+    assert stats.unlabelled == 2
+
+
 @pytest.mark.parametrize(
     ("name", "content", "config", "message"),
     [

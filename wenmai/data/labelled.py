@@ -390,7 +390,8 @@ def _records(
             raise CorpusError(f"{path}: line {number} is not JSON ({error})") from None
         columns = columns or _columns(list(record) if isinstance(record, dict) else [], config)
         texts, label = columns or (["text"], "label")
-        if not isinstance(record, dict) or not {*texts, label} <= set(record):
+        needed = {*texts, label} if config.unlabelled == "error" else {*texts}
+        if not isinstance(record, dict) or not needed <= set(record):
             found = ", ".join(map(str, record)) if isinstance(record, dict) else type(record).__name__
             raise CorpusError(
                 f"{path}: line {number} has {found[:200] or 'nothing'}; expected an object with {', '.join(texts)} and "
@@ -399,7 +400,8 @@ def _records(
         for name in texts:
             if isinstance(record[name], list | dict):
                 raise CorpusError(f"{path}: line {number}: {name} is {str(record[name])[:60]!r}; expected a text")
-        given = record[label] if isinstance(record[label], list) else [record[label]]
+        given = record.get(label)
+        given = given if isinstance(given, list) else [given]
         labels = [name for item in given if item is not None for name in _labels_of(str(item), config)]
         text = " ".join("" if record[name] is None else str(record[name]) for name in texts)
         _require_characters(f"{path}: line {number}", text, *labels)
