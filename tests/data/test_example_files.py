@@ -153,6 +153,10 @@ def test_answers_are_taken_from_the_nearest_place_or_refused(tmp_path):
         ),
         ("pair", "a.tsv", "a\tb\tc\td\n", "has 4 columns without usual names"),
         ("tagging", "a.txt", "a O\nb\n", r"line 2 \('b'\) has 1 column, others 2"),
+        ("tagging", "a.txt", "# a comment\na O\nb O\n", r"line 1 \('# a comment'\) has 3 columns, others 2"),
+        ("tagging", "a.txt", "\n# two comments\n# of words\na O\n", r"line 2 \('# two comments'\) has 3 columns"),
+        ("tagging", "a.txt", "# X O\na Y O\nb O\n", r"line 3 \('b O'\) has 2 columns, others 3"),
+        ("tagging", "a.txt", "a O\n# a comment\n", r"line 2 \('# a comment'\) has 3 columns, others 2"),
         ("tagging", "a.txt", "just\nwords\n", r"line 1 \('just'\) has 1 column; expected a token and its tag"),
         ("tagging", "a.txt", "a\tO\n\tO\n", "line 2 .* has an empty token or tag"),
         (

@@ -339,6 +339,7 @@ class Reading:
         tokens: list[str] = []
         tags: list[str] = []
         begin = width = 0
+        comment: tuple[int, str] | None = None  # the first line, if no line without a # has as many columns
         lines = beginning(self.path, self.config.encoding).splitlines()
         tabs = "\t" in next((line for line in lines if line.strip() and not line.startswith(("#", "-DOCSTART-"))), "")
         for number, line in self._lines():
@@ -352,15 +353,19 @@ class Reading:
             cells = line.split("\t") if "\t" in line else re.split(" +", line.strip(" "))
             if len(cells) != width:
                 if width:
+                    found = len(cells)
+                    if comment is not None and line[:1] != "#":  # so that it is the first line that is unlike the rest
+                        (number, line), found, width = comment, width, found
                     raise CorpusError(
-                        f"{self.path}: line {number} ({line[:40]!r}) has {plural(len(cells), 'column')}, others {width}"
+                        f"{self.path}: line {number} ({line[:40]!r}) has {plural(found, 'column')}, others {width}"
                     )
-                width = len(cells)
+                width, comment = len(cells), (number, line)
                 if max(self.config.token_column, self.config.tag_column) > width or (self.labelled and width < 2):
                     raise CorpusError(
                         f"{self.path}: line {number} ({line[:40]!r}) has {plural(width, 'column')}; expected a token "
                         "and its tag (token_column, tag_column), separated by a tab or a space"
                     )
+            comment = comment if line[:1] == "#" else None
             token, tag = (
                 cells[self.config.token_column - 1],
                 cells[self.config.tag_column - (self.config.tag_column > 0)].strip(" "),
