@@ -304,6 +304,12 @@ def test_messages_are_complete():
         ("1 label that is too rare (min_label_count) was left out", "1 个过于稀少的标签被略去（min_label_count）"),
         ("1,020 words and 1 label are new", "新增 1,020 个词、1 个标签"),
         (
+            "text from Python: a tuple of 2 lists may be rows or columns; give a list of rows, such as zip(*columns) "
+            "makes of columns",
+            "来自 Python 的文本：2 个列表的元组可能是各行，也可能是各列；请给出由各行组成的列表，"
+            "如 zip(*columns) 由各列所得",
+        ),
+        (
             "old_rate has no effect with a new model; leave it out, or add --from RUN",
             "新模型时 old_rate 不起作用；请去掉它，或加上 --from RUN",
         ),

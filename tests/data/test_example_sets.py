@@ -25,6 +25,8 @@ from wenmai.data.examples import (
     open_examples,
     open_train_and_valid,
 )
+from wenmai.data.labelled import read_labelled
+from wenmai.data.pairs import read_pairs
 from wenmai.data.typed import WeightedText
 
 
@@ -146,6 +148,41 @@ def test_mappings_of_which_none_has_a_label_are_refused_as_those_of_a_file_are(t
     for spec in (written(tmp_path / "a.jsonl", records), records):
         with pytest.raises(CorpusError, match=r": no column has a usual name for the label \(columns: text\)"):
             list(open_examples(spec, "classification", skip))
+
+
+@pytest.mark.parametrize("columns", [
+    (["a", "b"], ["x", "y"]), (["a", "b", "c"], ["x", "y", "z"]), (["a", "b"], np.array([1, 2])),
+    ([["a"], ["b"]], [["x"], ["y"]]),
+])  # fmt: skip
+@pytest.mark.parametrize("task", ["classification", "tagging", "regression", "texts", "translation"])
+def test_columns_are_not_taken_for_rows(task, columns):
+    def read(spec):
+        if task == "texts":
+            return list(read_labelled(spec))
+        return list(read_pairs(spec) if task == "translation" else open_examples(spec, task))
+
+    with pytest.raises(
+        CorpusError, match="from Python: a tuple of 2 lists may be rows or columns; give a list of rows"
+    ):
+        read(columns)
+
+
+def test_a_tuple_may_have_rows():
+    rows = (("a", "x"), ("b", "y"))
+    expected = [TextExample(*row) for row in rows]
+    assert list(open_examples(rows, "classification")) == expected
+    assert list(open_examples([*map(list, rows)], "classification")) == expected
+    assert list(open_examples((*map(list, rows), ["c", "x"]), "classification"))[:2] == expected
+    assert list(open_examples(zip("ab", "xy", strict=True), "classification")) == expected
+    assert list(read_pairs(rows)) == [*rows]
+
+
+def test_columns_of_pairs_are_not_taken_for_rows():
+    for labelled, columns in ((True, (["a", "b", "c"], ["d", "e", "f"], ["x", "y", "z"])), (False, (["a"], ["b"]))):
+        with pytest.raises(CorpusError, match=f"a tuple of {len(columns)} lists may be rows or columns"):
+            list(open_examples(columns, "pair", labelled=labelled))
+    with pytest.raises(CorpusError, match="item 0: has 2 parts; expected two texts and a label"):
+        list(open_examples((["a", "b"], ["x", "y"]), "pair"))
 
 
 def test_labels_and_numbers_of_typed_examples_become_what_those_of_files_are():

@@ -33,7 +33,7 @@ from wenmai.data.typed import (
     TextExample,
 )
 
-__all__ = ["FROM_PYTHON", "Examples"]
+__all__ = ["FROM_PYTHON", "Examples", "parts_of_rows"]
 
 FROM_PYTHON = "examples from Python"
 _TYPES: Mapping[TaskName, type] = {
@@ -44,6 +44,17 @@ _TYPES: Mapping[TaskName, type] = {
     "span": SpanExample,
     "choice": ChoiceExample,
 }
+_TEXTS: Mapping[TaskName, tuple[int, ...]] = {
+    "classification": (1,),
+    "pair": (2,),
+    "regression": (1, 2),
+    "tagging": (1,),
+}
+
+
+def parts_of_rows(task: TaskName, *, labelled: bool) -> list[int]:
+    """Returns how many parts a row from Python may have; nothing for tasks whose examples are no rows."""
+    return [texts + labelled for texts in _TEXTS.get(task, ())]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,12 +311,13 @@ class Examples:
         columns = self.config.columns
         if any(name is not None and name.replace(",", "").replace(" ", "").isdecimal() for name in columns.values()):
             return guessed_roles(list(cells), task, **columns, labelled=labelled).example(cells, task)
-        texts = len(row) - labelled
-        if texts not in ((2,) if task == "pair" else (1, 2) if task == "regression" else (1,)):
+        if len(row) not in parts_of_rows(task, labelled=labelled):
             raise ValueError(
                 f"has {len(row)} parts; expected {'two texts' if task == 'pair' else 'a text'} and a label"
             )
-        roles = Roles(first=("1",), second=("2",) if texts == 2 else (), label=str(len(row)) if labelled else "")
+        roles = Roles(
+            first=("1",), second=("2",) if len(row) - labelled == 2 else (), label=str(len(row)) if labelled else ""
+        )
         return roles.example(cells, task)
 
     @cached_property

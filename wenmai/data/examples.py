@@ -26,9 +26,9 @@ from wenmai.core.task_names import TASK_NAMES, TaskName
 from wenmai.data.catalogue import locate
 from wenmai.data.datasets import named_dataset
 from wenmai.data.example_settings import ExamplesConfig, ExamplesStats, Placed
-from wenmai.data.example_stream import FROM_PYTHON, Examples
+from wenmai.data.example_stream import FROM_PYTHON, Examples, parts_of_rows
 from wenmai.data.lines import plain_name
-from wenmai.data.sources import in_catalogue
+from wenmai.data.sources import in_catalogue, refuse_columns
 from wenmai.data.tags import stray_tags
 from wenmai.data.typed import (
     Answer,
@@ -110,6 +110,7 @@ def open_examples(
             raise SettingError(f"data:{dataset.name} is for {' and '.join(dataset.tasks)}, not for {task}")
         name = f"data:{dataset.name}" + (f"/{split}" if split != "train" else "")
         return Examples(**common, sources=(name,), split=split, dataset=dataset, paths=(dataset.path(split),))
+    refuse_columns(spec, parts_of_rows(task, labelled=labelled), FROM_PYTHON)
     if isinstance(spec, str | Path):
         spec = [spec]
     elif not labelled and isinstance(spec, list | tuple):

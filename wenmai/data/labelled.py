@@ -29,7 +29,7 @@ from wenmai.data.corpus import Progress
 from wenmai.data.file_hash import FileHash, file_hashes
 from wenmai.data.lines import beginning, delimiter_of, is_json_lines, numbered_lines, plain_name, rows_of
 from wenmai.data.records import listed
-from wenmai.data.sources import absolute_name
+from wenmai.data.sources import absolute_name, refuse_columns
 from wenmai.data.table_columns import guessed_roles
 from wenmai.text.settings import TextConfig
 
@@ -262,6 +262,7 @@ def read_labelled(
         return Labelled(tuple(name for name, _ in named), config, text, paths=tuple(path for _, path in named))
     if not isinstance(spec, Iterable):
         raise CorpusError(f"labelled text from Python is (text, label) pairs, not {type(spec).__name__}")
+    refuse_columns(spec, (2,), "text from Python")
     return Labelled((), config, text, items=list(spec) if isinstance(spec, Iterator) else spec)
 
 

@@ -23,7 +23,7 @@ from wenmai.core.quantities import counted
 from wenmai.data.corpus import Progress
 from wenmai.data.file_hash import FileHash, file_hashes
 from wenmai.data.lines import is_json_lines, require_line_feeds
-from wenmai.data.sources import in_catalogue
+from wenmai.data.sources import in_catalogue, refuse_columns
 
 __all__ = ["Pairs", "PairsConfig", "PairsStats", "read_pairs"]
 
@@ -210,6 +210,7 @@ def read_pairs(spec: str | Path | Iterable[tuple[str, str]], *, swap: bool = Fal
     if not isinstance(spec, str | Path):
         if not isinstance(spec, Iterable):
             raise CorpusError(f"pairs from Python are (source, target) tuples, not {type(spec).__name__}")
+        refuse_columns(spec, (2,), "pairs from Python")
         return Pairs(items=list(spec) if isinstance(spec, Iterator) else spec, swap=swap)
     from wenmai.data.catalogue import locate
 

@@ -1,12 +1,13 @@
 """What users name as text: paths, folders, globs, standard input, names of the catalogue, or text in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from wenmai.core.errors import CorpusError
 from wenmai.data.corpus import Corpus
 
-__all__ = ["absolute_name", "in_catalogue", "named_texts", "open_texts"]
+__all__ = ["absolute_name", "in_catalogue", "named_texts", "open_texts", "refuse_columns"]
 
 
 def open_texts(corpus: Any) -> tuple[Corpus, dict[str, Any], tuple[str, ...]]:  # noqa: ANN401  whatever holds text
@@ -50,3 +51,23 @@ def in_catalogue(name: str | Path) -> bool:
     """Whether a part of a corpus is meant as a name of the catalogue; ``data: new oil`` and ``data:石油`` are texts."""
     prefixed = isinstance(name, str) and name.startswith(("builtin:", "data:"))
     return prefixed and str(name).isascii() and len(str(name).split()) == 1
+
+
+def refuse_columns(spec: object, columns: Collection[int], name: str) -> None:
+    """Makes sure that rows from Python are rows: a tuple of as many lists as a row has parts may be its columns.
+
+    Args:
+        spec: What is given.
+        columns: How many parts a row may have.
+        name: What the message calls it.
+
+    Raises:
+        CorpusError: if it may be columns.
+    """
+    if type(spec) is not tuple or len(spec) not in columns or len(spec) == 1:
+        return
+    if all(type(one) is list or hasattr(one, "tolist") for one in spec):
+        raise CorpusError(
+            f"{name}: a tuple of {len(spec)} lists may be rows or columns; give a list of rows, such as zip(*columns) "
+            "makes of columns"
+        )
