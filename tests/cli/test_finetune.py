@@ -9,7 +9,7 @@ import pytest
 import wenmai
 from tests.contract.examples import EXAMPLES, TEXTS
 from wenmai.config.recipe import settings_of
-from wenmai.core.errors import RunError
+from wenmai.core.errors import CorpusError, RunError
 from wenmai.core.registry import find_system
 from wenmai.runs.finetune import SeedRuns
 from wenmai.runs.tuning_presets import PRESETS
@@ -248,6 +248,12 @@ def test_columns_of_a_test_set_are_named(shell, tune):
         for given in (("odd.tsv", "--text-column", "what"), ("classes.tsv",))
     )
     assert found == usual
+    run_folder = shell.folder / run
+    given = {"on": shell.folder / "odd.tsv", "text_column": "what"}
+    assert wenmai.evaluate(run_folder, **given, quiet=True).result.accuracy == found
+    assert wenmai.evaluate(run_folder, on=given["on"], columns={"text_column": "what"}).result.accuracy == found
+    with pytest.raises(CorpusError, match="no column is called 'odd'"):
+        wenmai.evaluate(run_folder, on=given["on"], columns={"text_column": "what"}, label_column="odd")
     error = shell("evaluate", tune("span"), "--on", "questions.json", "--label-column", "x").err
     assert error.count("Traceback") == 0
     probed = ("probe", run, "--on", "odd.tsv", "--task", "classification", "--no-control", "--quiet")

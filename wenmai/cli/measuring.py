@@ -197,16 +197,13 @@ def evaluate(
     if on and len(on) > 1:
         several = " ".join(f"--on {shlex.quote(one)}" for one in on)
         raise SettingError(f"evaluate takes one --on; `wenmai compare {shlex.quote(str(run))} {several}` takes several")
-    columns = _given(
+    options = _given(
         text_column=text_column,
         second_column=second_column,
         label_column=label_column,
         token_column=token_column,
         tag_column=tag_column,
         encoding=encoding,
-    )
-    options = _given(
-        columns=columns or None,
         similarity=similarity,
         analogy=analogy,
         restrict_vocab=restrict_vocab,

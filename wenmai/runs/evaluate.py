@@ -11,6 +11,8 @@ from wenmai.training.run import Run
 
 __all__ = ["evaluate"]
 
+_COLUMNS = ("text_column", "second_column", "label_column", "token_column", "tag_column", "encoding")
+
 
 def evaluate(
     run: str | Path | Run,
@@ -24,7 +26,8 @@ def evaluate(
 
     Word vectors take ``similarity``, ``analogy`` and ``probe``, lists of test sets (files, or names of the catalogue
     such as ``"data:ws353-all"``), and ``restrict_vocab``. Classifiers, language models and translators take ``on``, a
-    test set named as for training. :mod:`wenmai.runs.measuring` has a module for each, whose ``evaluate`` lists
+    test set named as for training, and say by ``text_column`` and the like, or by a mapping ``columns`` of these, which
+    columns it has. :mod:`wenmai.runs.measuring` has a module for each, whose ``evaluate`` lists
     further options.
 
     Args:
@@ -43,6 +46,9 @@ def evaluate(
         WenmaiError: if a test set cannot be read.
     """
     opened = Run.of(run, device)
+    columns = {name: value for name in _COLUMNS if (value := options.pop(name, None)) is not None}
+    if columns:
+        options["columns"] = {**(options.get("columns") or {}), **columns}
     measurer = choose_measurer({opened.recipe.system: opened.task}, "evaluate", options)
     options = measurer.listed("evaluate", options)
     with following(callback, quiet=quiet) as follower:
