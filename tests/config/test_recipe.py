@@ -76,6 +76,7 @@ def test_defaults_and_values():
         ("bias", "1", True),
         ("kind", "large", "large"),
         ("name", "gb18030", "gb18030"),
+        ("name", 7, "7"),
     ],
 )
 def test_text_is_read_as_the_type_asks(name, text, value):
@@ -103,7 +104,7 @@ def test_text_is_read_as_the_type_asks(name, text, value):
         ("bias", 2, "bias=2: expected a valid boolean"),
         ("epochs", True, "epochs=True: expected a number"),
         ("rate", False, "rate=False: expected a number"),
-        ("name", 7, "name=7: expected a valid string"),
+        ("name", 7.5, "name=7.5: expected a valid string"),
         ("kind", "smal", "kind='smal': expected one of small, large; did you mean 'small'"),
         ("kind", 7, "kind=7: expected one of small, large"),
         ("kind", None, "kind=None: expected one of small, large"),

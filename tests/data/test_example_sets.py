@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.data.labelled_files import written
 from wenmai.core.errors import CorpusError, SettingError
 from wenmai.data.drawing import drawn
+from wenmai.data.example_settings import with_columns
 from wenmai.data.examples import (
     Answer,
     ChoiceExample,
@@ -271,3 +272,33 @@ def test_tags_without_blank_lines_are_one_sentence(tmp_path):
     path.write_text("Ada B-PER\nwrites O\n\n" * 2)  # equal sentences are on one side
     with pytest.raises(CorpusError, match=r"too few different examples(?!.*one sentence)"):
         read()
+
+
+class Numbered:
+    """What pandas makes of a table without a line of names: its columns are numbered from 0."""
+
+    iloc = None
+
+    def __init__(self, *rows):
+        self.rows = rows
+        self.columns = range(len(rows[0]))
+
+    def to_dict(self, orient):
+        assert orient == "records"
+        return [dict(enumerate(row)) for row in self.rows]
+
+
+def test_a_table_without_names_of_columns_has_rows_and_numbers():
+    assert list(open_examples(Numbered(("a", "x"), ("b", "y")), "classification")) == [
+        TextExample("a", "x"),
+        TextExample("b", "y"),
+    ]
+    wide = Numbered((7, "a", "x"), (8, "b", "y"))
+    with pytest.raises(CorpusError, match=r"item 0: has 3 parts; .*such as text_column=1 label_column=2"):
+        list(open_examples(wide, "classification"))
+    named = with_columns(ExamplesConfig(), {"text_column": 2, "label_column": "3"})
+    assert list(open_examples(wide, "classification", named)) == [TextExample("a", "x"), TextExample("b", "y")]
+    with pytest.raises(CorpusError, match="item 0: column 2 is 'x'; expected a number"):
+        list(open_examples(Numbered(("a", "x")), "regression"))
+    with pytest.raises(SettingError, match="token_column='x': expected a valid integer"):
+        with_columns(ExamplesConfig(), {"token_column": "x"})

@@ -175,6 +175,16 @@ def test_inputs_have_an_order(trained, task, verb):
     for given in ("a b", {"a b", "h"}, frozenset({("a", "b")}), {"text": ["a", "b"]}):
         with pytest.raises(SettingError, match=f"{verb} takes a list; put a single one in brackets"):
             getattr(model, verb)(given)
+    with pytest.raises(SettingError, match=f"{verb} takes a list; put a single one in brackets"):
+        getattr(model, verb)(b"a b")
+    with pytest.raises(SettingError, match=f"{verb} takes a list, not a table; give one of its columns"):
+        getattr(model, verb)(Table({"text": ["a", "b"]}))
+
+
+class Table(dict):
+    """What pandas would have: its items are the names of its columns."""
+
+    columns, iloc = ("text",), None
 
 
 def test_numbers_are_written_with_the_digits_that_tell_texts_apart(trained):

@@ -34,6 +34,7 @@ __all__ = [
     "parse_assignments",
     "read_recipe",
     "settings_of",
+    "validated",
     "with_absolute_paths",
 ]
 
@@ -116,7 +117,7 @@ class Recipe:
         for given, value in settings.items():
             section, name = _place(given, sections, system)
             chosen[section][name] = value
-        built = {section: _validate(kind, chosen[section]) for section, kind in sections.items()}
+        built = {section: validated(kind, chosen[section]) for section, kind in sections.items()}
         return cls(system=system, corpus=corpus, start=start, sections=built)
 
     def as_dict(self) -> dict[str, Any]:
@@ -319,11 +320,20 @@ def _every_name(known: Mapping[str, Collection[str]]) -> list[str]:
     return [name for names in known.values() for name in names] + [f"{s}.{n}" for s in known for n in known[s]]
 
 
-def _validate(kind: type, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  an instance of `kind`
+def validated(kind: type, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  an instance of `kind`
+    """Returns a section of settings, text parsed by its type.
+
+    Args:
+        kind: The dataclass of the section.
+        values: Setting name to value.
+
+    Raises:
+        SettingError: for a value of a wrong type, or out of range.
+    """
     from pydantic import ValidationError
 
     hints = get_type_hints(kind)
-    cleaned = {name: None if _is_none(value) and _may_be_none(hints[name]) else value for name, value in values.items()}
+    cleaned = {name: _typed(value, hints[name]) for name, value in values.items()}
     for name, value in cleaned.items():
         if not all(_encodable(part) for part in (value if isinstance(value, list | tuple) else [value])):
             raise SettingError(f"{name}={value!r}: has a lone surrogate, which is no character")
@@ -340,6 +350,14 @@ def _validate(kind: type, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  an
         if isinstance(value, float) and not math.isfinite(value):
             raise SettingError(f"{name}={values[name]!r}: expected a finite number")
     return built
+
+
+def _typed(value: Any, hint: Any) -> Any:  # noqa: ANN401  a value and a type, perhaps a union
+    """Returns None for its name where a setting may be that, and text for a number where only text is expected."""
+    if _is_none(value) and _may_be_none(hint):
+        return None
+    kinds = {hint, *get_args(hint)}
+    return str(value) if type(value) is int and str in kinds and int not in kinds else value
 
 
 def _encodable(value: object) -> bool:

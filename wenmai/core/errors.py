@@ -27,6 +27,7 @@ __all__ = [
     "install_hint",
     "is_ordered",
     "is_out_of_memory",
+    "is_table",
     "nearest_name",
     "require_label_count",
     "require_list",
@@ -144,10 +145,17 @@ def require_label_count(k: int) -> None:
 
 def is_ordered(given: object) -> bool:
     """Whether something has items in an order that the user gave, such as a list: no text, mapping or set."""
-    return isinstance(given, Iterable) and not isinstance(given, str | Mapping | set | frozenset)
+    return isinstance(given, Iterable) and not isinstance(given, str | bytes | Mapping | set | frozenset)
+
+
+def is_table(given: object) -> bool:
+    """Whether something is a table of pandas, whose items are the names of its columns."""
+    return hasattr(given, "columns") and hasattr(given, "iloc")
 
 
 def require_list(given: object, method: str) -> None:
-    """Raises SettingError for a single one, or what has no order, where a method takes several."""
+    """Raises SettingError for a single one, a table, or what has no order, where a method takes several."""
+    if is_table(given):
+        raise SettingError(f"{method} takes a list, not a table; give one of its columns, or a list of its rows")
     if not is_ordered(given):
         raise SettingError(f"{method} takes a list; put a single one in brackets")

@@ -1,13 +1,13 @@
 """Settings of labelled examples, and what was found in them."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from dataclasses import asdict, dataclass, field, fields
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, cast
 
 from annotated_types import Ge, Lt
 from typing_extensions import Doc
 
-from wenmai.config.recipe import Located
+from wenmai.config.recipe import Located, validated
 from wenmai.core.errors import SettingError, nearest_name
 from wenmai.core.quantities import counted
 from wenmai.data.sources import absolute_name
@@ -87,7 +87,7 @@ def with_columns(config: Config, columns: Mapping[str, Any] | None) -> Config:
     for name in columns or ():
         if name not in known:
             raise SettingError(f"{name} is no setting of such files{nearest_name(name, known)} ({', '.join(known)})")
-    return replace(config, **(columns or {}))
+    return cast(Config, validated(type(config), {**asdict(config), **(columns or {})})) if columns else config
 
 
 @dataclass(slots=True, kw_only=True)

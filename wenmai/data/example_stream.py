@@ -313,7 +313,8 @@ class Examples:
             return guessed_roles(list(cells), task, **columns, labelled=labelled).example(cells, task)
         if len(row) not in parts_of_rows(task, labelled=labelled):
             raise ValueError(
-                f"has {len(row)} parts; expected {'two texts' if task == 'pair' else 'a text'} and a label"
+                f"has {len(row)} parts; expected {'two texts' if task == 'pair' else 'a text'} and a label, or their "
+                "numbers, such as text_column=1 label_column=2"
             )
         roles = Roles(
             first=("1",), second=("2",) if len(row) - labelled == 2 else (), label=str(len(row)) if labelled else ""

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wenmai.core.errors import CorpusError, SettingError, nearest_name
+from wenmai.core.errors import CorpusError, SettingError, is_table, nearest_name
 from wenmai.core.task_names import TASK_NAMES, TaskName
 from wenmai.data.catalogue import locate
 from wenmai.data.datasets import named_dataset
@@ -95,12 +95,8 @@ def open_examples(
     common: dict[str, Any] = {"task": task, "config": config, "labelled": labelled}
     if isinstance(spec, Examples):
         return replace(spec, **common)
-    if hasattr(spec, "columns") and hasattr(spec, "iloc"):  # a table of pandas, in which NaN stands for nothing
-        rows = spec.to_dict("records")
-        spec = [
-            {name: None if isinstance(cell, float) and cell != cell else cell for name, cell in row.items()}
-            for row in rows
-        ]
+    if is_table(spec):
+        spec = _rows_of(spec)
     if isinstance(spec, Mapping) and (part := _part_of(spec, split)) is not None:
         return open_examples(part, task, config, split=split, labelled=labelled)
     named = named_dataset(spec)
@@ -125,6 +121,16 @@ def open_examples(
             f"{FROM_PYTHON} are a list of examples or rows, or a mapping of splits to them, not {type(spec).__name__}"
         )
     return Examples(**common, sources=(), split=split, items=list(spec) if isinstance(spec, Iterator) else spec)
+
+
+def _rows_of(table: Any) -> list[Any]:  # noqa: ANN401  of pandas
+    """Returns the rows of a table, in which NaN stands for nothing: mappings, or tuples where no column has a name."""
+    rows = [
+        {str(name): None if isinstance(cell, float) and cell != cell else cell for name, cell in row.items()}
+        for row in table.to_dict("records")
+    ]
+    named = any(isinstance(name, str) for name in table.columns)
+    return rows if named else [tuple(row.values()) for row in rows]
 
 
 def _part_of(spec: Mapping[Any, Any], split: str) -> object:

@@ -77,9 +77,9 @@ class Roles:
             raise Unlabelled(f"has no {self.label!r}; it has {listed(record)}")
         given = record[self.label] if self.label else None
         if task == "regression":
-            number = _number(given, self.label) if self.label else math.nan
+            number = _number(given, _called(self.label)) if self.label else math.nan
             return ScoredExample(first, second if self.second else None, number)
-        label = _label(given, self.label, undecided=task == "pair") if self.label else ""
+        label = _label(given, _called(self.label), undecided=task == "pair") if self.label else ""
         return PairExample(first, second, label) if task == "pair" else TextExample(first, label)
 
 
@@ -163,8 +163,13 @@ def text_of(record: Record, name: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise ValueError(f"{name} is {_shown(value)}; expected a text")
-    return _plain(value, name).replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
+        raise ValueError(f"{_called(name)} is {_shown(value)}; expected a text")
+    return _plain(value, _called(name)).replace("\r\n", " ").replace("\n", " ").replace("\r", " ")
+
+
+def _called(name: str) -> str:
+    """What a message calls a column: its name, or its number with a word that says so."""
+    return f"column {name}" if name.isdecimal() else name
 
 
 def _plain(value: str, name: str) -> str:
