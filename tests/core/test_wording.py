@@ -298,6 +298,7 @@ def test_messages_are_complete():
             "an：准确率 0.5000（无置信区间），2 个问题中 1 个有向量",
         ),
         ("what nobody has translated", "what nobody has translated"),
+        ("weighting=mean is for word vectors; a bert has its own", "weighting=mean 用于词向量；bert 有自己的方式"),
         (" ", ""),  # between sentences
         ("negative sampling, skipgram with subwords", "负采样，skipgram，含子词"),
         ("2 empty lines were left out", "2 个空行被略去"),

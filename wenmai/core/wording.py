@@ -114,7 +114,8 @@ class Catalogue:
             if all(piece in text for piece in pieces) and (found := _pattern(english).fullmatch(text)):
                 chinese, holes = self.texts[english], found.groupdict()
                 for name, value in holes.items():
-                    if name not in _AS_THEY_ARE and (part := self._part(value)) != value:
+                    as_it_is = name in _AS_THEY_ARE or f"={{{name}}}" in english  # the value of a setting
+                    if not as_it_is and (part := self._part(value)) != value:
                         chinese, holes[name] = _closed_up(chinese, name, part), part
                 return chinese.format(**holes)
         return None
