@@ -109,6 +109,7 @@ def test_text_is_read_as_the_type_asks(name, text, value):
         ("kind", 7, "kind=7: expected one of small, large"),
         ("kind", None, "kind=None: expected one of small, large"),
         ("size", [1], r"size=\[1\]: expected a valid integer"),
+        ("size", [7] * 1000, r"size=\[7, [7, ]{96}…: expected a valid integer"),
     ],
 )
 def test_values_that_make_no_sense(name, value, message):

@@ -40,6 +40,7 @@ __all__ = [
 
 VERSION = 1
 _MOST_BYTES = 1 << 20  # of a recipe; YAML takes some ten seconds for so much
+_MOST_SHOWN = 100  # characters of a value in a message
 _MOST_DEPTH = 64  # of brackets within brackets, for which YAML takes the square of their number
 Sections = Mapping[str, type]
 
@@ -344,12 +345,18 @@ def validated(kind: type, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  an
     except ValidationError as error:
         first = first_problem(error)
         name = str(first["loc"][0]) if first["loc"] else "?"
-        raise SettingError(f"{name}={values.get(name)!r}: {_explained(first)}") from None
+        raise SettingError(f"{name}={_shown(values.get(name))}: {_explained(first)}") from None
     for name in cleaned:
         value = getattr(built, name)
         if isinstance(value, float) and not math.isfinite(value):
             raise SettingError(f"{name}={values[name]!r}: expected a finite number")
     return built
+
+
+def _shown(value: object) -> str:
+    """A value as it was given, but for the end of a long one."""
+    text = repr(value)
+    return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
 
 
 def _typed(value: Any, hint: Any) -> Any:  # noqa: ANN401  a value and a type, perhaps a union
