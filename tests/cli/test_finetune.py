@@ -324,6 +324,14 @@ def test_every_seed_reads_what_can_be_read_once(base, tmp_path):
     assert {path.name for path in (tmp_path / "runs").glob("seed-*")} == {"seed-5", "seed-6"}
 
 
+def test_examples_to_validate_on_come_from_python_too(base, tmp_path):
+    rows = [tuple(line.split("\t")) for line in TEXTS["classes.tsv"]["enough"].splitlines()[1:]]
+    chosen = {"task": "classification", "quiet": True, "threads": 1, "epochs": 1, "learning_rate": 0.02, "seeds": 2}
+    split = wenmai.finetune(base, {"train": rows[9:], "validation": rows[:9]}, out=tmp_path / "split", **chosen)
+    given = wenmai.finetune(base, rows[9:], valid=iter(rows[:9]), out=tmp_path / "given", **chosen)
+    assert given.values == split.values
+
+
 @pytest.mark.parametrize(("count", "quantile"), [(2, 12.706), (10, 2.262), (11, 2.228), (31, 2.042)])
 def test_the_interval_of_seeds_is_by_students_t(count, quantile):
     values = tuple(n / count for n in range(count))

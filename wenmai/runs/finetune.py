@@ -132,7 +132,7 @@ def finetune(
             ``settings`` has.
         callback: Follows each training; by default its progress is printed on standard error.
         quiet: Print only warnings.
-        **settings: Any setting of the system, for example ``mode="frozen"``.
+        **settings: Any setting of the system, for example ``mode="frozen"``; ``valid`` may be examples too.
 
     Returns:
         The finished run; of several seeds :class:`SeedRuns`.
@@ -144,6 +144,8 @@ def finetune(
         RunError: if there is no such run, or ``out`` exists already; of several seeds, if one that is there was trained
             otherwise.
     """
+    if not isinstance(settings.get("valid", ""), str | Path | None):
+        data = {"train": data, "validation": settings.pop("valid")}
     start = Run.of(run)
     usual = None if preset is None else preset_of(preset)
     if task is None and usual is not None:
