@@ -317,6 +317,8 @@ MISTAKES = [
     ({"on": "{}/text.txt", "task": "tagging"}, CorpusError, "text.txt"),
     ({"on": "{}/none.tsv", "task": "tagging"}, CorpusError, "no such file"),
     ({"on": []}, RunError, "nothing to probe"),
+    ({"on": [("a", "x"), ("b", "y")]}, SettingError, "a probe takes names of sets and files, not tuple"),
+    ({"on": {"text": ["a"], "label": ["x"]}}, SettingError, "a probe takes names of sets and files, not dict"),
     ({"limit": 3}, SettingError, "limit=3"),
     ({"pooling": "cls"}, SettingError, "pooling='cls'"),
     ({"seed": -1}, SettingError, "seed=-1: expected 0 or more"),

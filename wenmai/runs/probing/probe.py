@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from wenmai.core.errors import RunError, SettingError
+from wenmai.core.errors import RunError, SettingError, is_ordered, is_table
 from wenmai.measures.probes import accuracy_interval, measure_tags
 from wenmai.runs.compare import distinct_names, require_no_run
 from wenmai.runs.measuring.measurer import Turns
@@ -85,7 +85,7 @@ def probe(
         CorpusError: if examples cannot be read, are too few, or all have one label.
     """
     opened = [Run.of(run, device) for run in ([runs] if isinstance(runs, str | Path | Run) else runs)]
-    names = list(dict.fromkeys(map(str, [on] if isinstance(on, str | Path) else on)))
+    names = _names([on] if isinstance(on, str | Path) else on)
     if not opened or not names:
         raise RunError("there is nothing to probe; name at least one run, and one set with --on")
     if pooling not in ("mean", "text"):
@@ -121,6 +121,20 @@ def probe(
     from wenmai.runs.probing.page import write_page
 
     return Probing(results=tuple(results), report=str(write_page(opened, results, Path(out), command)))
+
+
+def _names(on: Any) -> list[str]:  # noqa: ANN401  what a user gives
+    """Returns the names of the sets, each once.
+
+    Raises:
+        SettingError: if something is no name, such as a table or its rows.
+    """
+    given = list(on) if is_ordered(on) and not is_table(on) else [on]
+    for one in given:
+        if not isinstance(one, str | Path):
+            kind = type(one).__name__
+            raise SettingError(f"a probe takes names of sets and files, not {kind}; write the examples to a file")
+    return list(dict.fromkeys(map(str, given)))
 
 
 def _titled(sets: Sequence[ProbeSet], specs: Sequence[str]) -> list[ProbeSet]:
