@@ -173,6 +173,7 @@ def test_what_a_model_does_not_take_is_refused(verb, given, message, base, tmp_p
     ("task", "verb", "given", "message"),
     [
         ("pair", "predict", [3], "'3': the model takes two texts"),
+        ("pair", "predict", [("a", None)], "one of the two is no text"),
         ("tagging", "tag", [None], "'None': tag takes sentences, each a text or a list of words"),
         ("tagging", "tag", [["a", None]], "tag takes sentences, each a text or a list of words"),
         ("span", "answer", [("a", None)], "answer takes pairs of a question and a text"),

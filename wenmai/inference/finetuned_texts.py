@@ -363,7 +363,9 @@ def two_texts(text: Any) -> tuple[str, str]:  # noqa: ANN401
         SettingError: if there are not two.
     """
     parts = tuple(text.split("\t")) if isinstance(text, str) else parts_of(text)
-    if len(parts) != 2 or not all(isinstance(part, str) for part in parts):
+    if len(parts) == 2 and not all(isinstance(part, str) for part in parts):
+        raise SettingError(f"{str(text)[:60]!r}: one of the two is no text (give '' where there is none)")
+    if len(parts) != 2:
         if parts == ("",):
             return "", ""
         raise SettingError(f"{str(text)[:60]!r}: the model takes two texts, FIRST<TAB>SECOND; there are {len(parts)}")
