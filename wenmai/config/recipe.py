@@ -355,7 +355,7 @@ def validated(kind: type, values: Mapping[str, Any]) -> Any:  # noqa: ANN401  an
 
 def _shown(value: object) -> str:
     """A value as it was given, but for the end of a long one."""
-    text = repr(value)
+    text = repr(value).replace("\n", " ")  # of a table
     return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
 
 
