@@ -56,3 +56,6 @@ def test_train_and_tune_in_the_shell(shell):
     shell("autotune", "train.tsv", "--valid", "train.tsv", "--seconds", "1", "--out", "tuned", *table)
     found = shell("evaluate", "tuned", "--on", "train.tsv", "--json").out
     assert json.loads(found)["accuracy"] == 1.0
+    for name in ("valid", "data.valid"):
+        refused = shell("autotune", "train.tsv", "--valid", "train.tsv", "--out", "b", "--set", f"{name}=b.tsv", code=2)
+        assert "valid was given twice; give it once" in refused.err

@@ -56,6 +56,8 @@ def test_python_takes_the_same_names(tmp_path):
     assert (run.recipe.sections["model"].vector_size, run.recipe.sections["train"].epochs) == (4, 1)
     with pytest.raises(SettingError, match="size and vector_size are one setting"):
         wenmai.train("word2vec", [["a"]], size=4, vector_size=5)
+    with pytest.raises(SettingError, match=r"epoch and train\.epochs are one setting"):
+        wenmai.train("word2vec", [["a"]], epoch=4, **{"train.epochs": 5})
 
 
 @pytest.mark.parametrize(

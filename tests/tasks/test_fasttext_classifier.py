@@ -238,6 +238,8 @@ def test_autotune_explains_mistakes(texts):
     for wrong in ({"size_bytes": 0}, {"seconds": float("nan")}, {"seconds": float("inf")}, {"seconds": -1}):
         with pytest.raises(SettingError, match=f"{next(iter(wrong))}=.*: expected"):
             autotune(texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", **wrong)
+    with pytest.raises(SettingError, match=r"valid and data\.valid are one setting; give it once"):
+        autotune(texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", **{"data.valid": "other.txt"})
     with pytest.raises(SettingError, match="no text has this label"):
         autotune(texts / "train.txt", valid=texts / "valid.txt", out=texts / "run", metric="f1:no")
     with pytest.raises(SettingError, match="expected f1 or f1:LABEL"):

@@ -84,10 +84,9 @@ def autotune(
     from wenmai.data.sources import named_texts
     from wenmai.runs.autotune import autotune as search
 
-    chosen: dict[str, Any] = parse_assignments(settings or [])
+    chosen: dict[str, Any] = parse_assignments([f"valid={valid}", *(settings or [])])
     run = search(
         named_texts(corpus),
-        valid=valid,
         out=out,
         seconds=seconds,
         metric=metric,

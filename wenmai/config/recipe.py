@@ -8,9 +8,11 @@ import json
 import math
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, fields
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 
@@ -264,14 +266,17 @@ def named_settings(sections: Sections, given: Mapping[str, Any]) -> dict[str, An
     Raises:
         SettingError: if two of the names are one setting.
     """
-    known = _every_name({section: [field.name for field in fields(kind)] for section, kind in sections.items()})
+    names = {section: [field.name for field in fields(kind)] for section, kind in sections.items()}
+    known, places = _every_name(names), Counter(chain.from_iterable(names.values()))
     found: dict[str, Any] = {}
     typed: dict[str, str] = {}
     for name, value in given.items():
         setting = find_setting(name, known) or name
-        if setting in found:
-            raise SettingError(f"{typed[setting]} and {name} are one setting; give it once")
-        found[setting], typed[setting] = value, name
+        plain = setting.rpartition(".")[2]
+        place = plain if places[plain] == 1 else setting  # whether its section is named or not
+        if place in typed:
+            raise SettingError(f"{typed[place]} and {name} are one setting; give it once")
+        found[setting], typed[place] = value, name
     return found
 
 

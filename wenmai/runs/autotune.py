@@ -146,12 +146,12 @@ def autotune(
     require_room(Path(out))
     corpus = list(corpus) if isinstance(corpus, Iterator) else corpus  # it is read for the trials and for the run
     task = find_system(_SYSTEM).load()
-    settings = named_settings(task.sections, settings)
-    first, opened = plan(_SYSTEM, corpus, **{**settings, "data.valid": str(valid)})
+    frozen = {name.rpartition(".")[2] for name in named_settings(task.sections, settings)}
+    settings = named_settings(task.sections, {"valid": str(valid), **settings})
+    first, opened = plan(_SYSTEM, corpus, **settings)
     segment = {"text.segment": first.sections["text"].segment}  # chosen by looking at the text, perhaps
-    frozen = {name.rpartition(".")[2] for name in settings}
     hints = {name: value for name, value in opened.hints.items() if name.rpartition(".")[2] not in frozen}
-    given = with_absolute_paths(task.sections, {**segment, **hints, **settings, "data.valid": str(valid)})
+    given = with_absolute_paths(task.sections, {**segment, **hints, **settings})
     with following(callback, quiet=quiet) as follower:
         begun = CLOCK.now()
         for note in opened.notes:
