@@ -15,7 +15,7 @@ def base(tmp_path_factory):
     folder = tmp_path_factory.mktemp("bert")
     lines = ["\n".join(" ".join(sentence) for sentence in one["sents"]) for one in records(200)]
     (folder / "text.txt").write_text("\n\n".join(lines) + "\n")
-    settings = {**EXAMPLES["bert"].settings, "max_length": 16, "epochs": 1, "dropout": 0.0}
+    settings = {**EXAMPLES["bert"].settings, "max_length": 16, "epochs": 1, "dropout": 0.0, "learning_rate": 0.005}
     return wenmai.train("bert", folder / "text.txt", out=folder / "run", quiet=True, **settings)
 
 
