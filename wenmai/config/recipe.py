@@ -364,7 +364,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= _MOST_SHOWN else text[:_MOST_SHOWN] + "…"
 
 
-def _typed(value: Any, hint: Any) -> Any:  # noqa: ANN401  a value and a type, perhaps a union
+def _typed(value: object, hint: object) -> object:
     """Returns None for its name where a setting may be that, and text for a number where only text is expected."""
     if _is_none(value) and _may_be_none(hint):
         return None

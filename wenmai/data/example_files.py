@@ -201,7 +201,7 @@ class Reading:
 
     def _roles(self, headers: Iterable[Sequence[str]], where: str) -> Roles:
         try:
-            return common_roles(headers, self.task, **self.config.columns, labelled=self.labelled)
+            return common_roles(headers, self.task, self.config.columns, labelled=self.labelled)
         except ValueError as error:
             if isinstance(error, SettingError):
                 raise

@@ -286,7 +286,7 @@ class Examples:
                 continue
             yield Placed(found, where)
 
-    def _of_row(self, row: Any) -> TextExample | PairExample | ScoredExample | ChoiceExample:  # noqa: ANN401
+    def _of_row(self, row: object) -> TextExample | PairExample | ScoredExample | ChoiceExample:
         """Returns the example of a mapping or a tuple, of any task but span and tagging.
 
         Args:
@@ -325,7 +325,7 @@ class Examples:
     def _roles(self) -> Roles:
         """Which part of a mapping from Python has what."""
         headers = (list(item) for item in self.items if isinstance(item, Mapping))
-        return common_roles(islice(headers, LOOKED_AT), self.task, **self.config.columns, labelled=self.labelled)
+        return common_roles(islice(headers, LOOKED_AT), self.task, self.config.columns, labelled=self.labelled)
 
     # --- tags -------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from wenmai.core.errors import SettingError, nearest_name
@@ -138,13 +138,16 @@ def guessed_roles(
     return Roles(first=firsts, second=seconds, label=labels[0] if labelled else "")
 
 
-def common_roles(headers: Iterable[Sequence[str]], task: TaskName, **given: Any) -> Roles:  # noqa: ANN401
+def common_roles(
+    headers: Iterable[Sequence[str]], task: TaskName, columns: Mapping[str, str | None], *, labelled: bool
+) -> Roles:
     """Finds the columns of records, by the first that has all: others may lack their label.
 
     Args:
         headers: The names that each record has, of one record at least.
         task: As of :func:`guessed_roles`.
-        **given: Likewise.
+        columns: The ``text``, ``second`` and ``label`` of :func:`guessed_roles`.
+        labelled: As of it.
 
     Raises:
         ValueError: if none has all; it says what the first lacks.
@@ -152,7 +155,7 @@ def common_roles(headers: Iterable[Sequence[str]], task: TaskName, **given: Any)
     problems = []
     for header in headers:
         try:
-            return guessed_roles(header, task, **given)
+            return guessed_roles(header, task, **columns, labelled=labelled)
         except ValueError as error:
             problems.append(error)
     raise problems[0]
